@@ -1,0 +1,1 @@
+"""The optimizations, one module each; ask `speedpatch.registry` for them."""

@@ -128,4 +128,6 @@ def apply_edits(module: Module, edits: Iterable[Edit]) -> Module:
     Raises PatchError for edits that contradict each other: two Replaces of one node, Wraps that cross,
     an edit inside a formatted string, statements that are no neighbours.
     """
-    raise NotImplementedError
+    from speedpatch.splice.apply import splice_edits
+
+    return splice_edits(module, tuple(edits))

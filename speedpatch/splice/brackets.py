@@ -1,0 +1,154 @@
+"""Add items to what stands in brackets: arguments of a call, parameters of a function, entries of a dict."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from speedpatch.errors import PatchError
+from speedpatch.splice.merge import Kind, Splice
+from speedpatch.splice.text import Text
+
+TOKEN = re.compile(r"#[^\r\n]*|\\?(?:\r\n|\n|\r)|[ \t\f]+|[\w.]+|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item with its own parentheses and stars; `comma` is the offset of the comma behind it."""
+
+    start: int
+    end: int
+    comma: int | None
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """The inside of a pair of brackets: the offset behind the opening one, that of the closing one, the items."""
+
+    open: int
+    close: int
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """An item to add in front of the one with this index."""
+
+    bracket: Bracket
+    index: int
+    text: str
+
+
+def read_bracket(text: Text, open: int, spans: Sequence[tuple[int, int]]) -> Bracket:
+    """Find the items behind an opening bracket, given the spans of the nodes in it."""
+    items: list[Item] = []
+    start = end = -1
+    depth = 0
+    for offset, token in outside(text.text, open, spans):
+        if token in ("(", "["):
+            depth += 1
+        elif token in (")", "]", "}"):
+            depth -= 1
+        if depth < 0:
+            break
+        if token == "," and not depth:
+            items.append(Item(start, end, offset))
+            start = -1
+        elif not token.isspace() and token[0] not in "#\\":
+            start, end = (offset if start < 0 else start), offset + len(token)
+    if start >= 0:
+        items.append(Item(start, end, None))
+    return Bracket(open, offset, tuple(items))
+
+
+def outside(text: str, offset: int, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    """The tokens from an offset on; each span is one token."""
+    for start, end in [*spans, (len(text), len(text))]:
+        while offset < start:
+            match = TOKEN.match(text, offset)
+            if match is None:
+                break
+            yield offset, match[0]
+            offset = match.end()
+        if start < end:
+            yield start, text[start:end]
+            offset = end
+
+
+def find_open(text: Text, offset: int, bracket: str = "(") -> int:
+    """The offset behind the first opening bracket from an offset on."""
+    for start, token in outside(text.text, offset, ()):
+        if token == bracket:
+            return start + 1
+    raise PatchError(f"no {bracket} behind line {text.line(offset) + 1}")
+
+
+def add_items(text: Text, additions: Iterable[Addition]) -> Iterator[Splice]:
+    """The splices that add items, those for one place together."""
+    places: dict[tuple[int, int], list[Addition]] = {}
+    for addition in additions:
+        places.setdefault((addition.bracket.open, addition.index), []).append(addition)
+    for (_, index), group in places.items():
+        texts = list(dict.fromkeys(addition.text for addition in group))
+        yield from add_at(text, group[0].bracket, index, texts)
+
+
+def add_at(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> Iterator[Splice]:
+    """Add items in front of the one with this index."""
+    if not bracket.items:
+        yield Splice(bracket.open, bracket.open, ", ".join(texts), Kind.ITEM)
+    elif has_lines(text, bracket):
+        yield from add_lines(text, bracket, index, texts)
+    elif index == 0:
+        start = bracket.items[0].start
+        yield Splice(start, start, "".join(f"{item}, " for item in texts), Kind.ITEM)
+    else:
+        end = bracket.items[index - 1].end
+        yield Splice(end, end, "".join(f", {item}" for item in texts), Kind.ITEM)
+
+
+def has_lines(text: Text, bracket: Bracket) -> bool:
+    """Whether each item has a line of its own."""
+    starts = [not text.text[text.line_start(item.start) : item.start].strip() for item in bracket.items]
+    return all(starts[1:]) and (starts[0] or len(starts) > 1)
+
+
+def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> Iterator[Splice]:
+    """Add items on lines of their own."""
+    neighbour = bracket.items[max(index - 1, 0)]
+    white = text.text[text.line_start(neighbour.start) : neighbour.start]
+    indent = white if not white.strip() else " " * len(white)
+    newline = text.newline(neighbour.start)
+    if index == 0:
+        yield Splice(
+            neighbour.start, neighbour.start, "".join(f"{item},{newline}{indent}" for item in texts), Kind.ITEM
+        )
+        return
+    is_last = neighbour.comma is None
+    if is_last:
+        yield Splice(neighbour.end, neighbour.end, ",", Kind.ITEM)
+    behind = neighbour.end if is_last else (neighbour.comma or 0) + 1
+    end = end_of_comment(text.text, behind)
+    lines = f",{newline}{indent}".join(texts) + ("" if is_last else ",")
+    yield Splice(end, end, f"{newline}{indent}{lines}", Kind.ITEM, (1,))
+
+
+def end_of_comment(text: str, offset: int) -> int:
+    """The end of a comment that follows an offset on its line, the offset itself if there is none."""
+    match = re.compile(r"[ \t\f]*#[^\r\n]*").match(text, offset)
+    return match.end() if match else offset
+
+
+def item_behind(bracket: Bracket, offset: int) -> int:
+    """The index behind the item that an offset lies in. Raises PatchError when there is no such item."""
+    for index, item in enumerate(bracket.items):
+        if item.start <= offset < item.end:
+            return index + 1
+    raise PatchError("the item to add behind is not in these brackets")
+
+
+def spans_of(text: Text, nodes: Iterable[ast.expr | ast.keyword | ast.arg]) -> list[tuple[int, int]]:
+    """The spans of nodes in the order of the text."""
+    return sorted((text.start(node), text.end(node)) for node in nodes)

@@ -1,0 +1,200 @@
+"""Run the forward pass and the loss in half precision, with loss scaling.
+
+Tensor cores multiply float16 and bfloat16 several times as fast as float32, and activations take half the
+memory: https://docs.pytorch.org/docs/stable/amp.html. `torch.autocast` goes around the forward pass and the loss
+of each step and around evaluation batches, never around the backward pass. For float16, one
+`torch.amp.GradScaler` a run is made beside the optimizer and reaches every loop that uses it.
+
+Declines where gradients cannot be scaled (LBFGS, gradient penalties, updates by hand), where the program already
+has another precision, and, for float16, where it never leaves the CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from speedpatch.codemod import Codemod, Finding, Options
+from speedpatch.codemods.amp.checkpoints import save_and_load
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.codemods.amp.enabled import Enabled
+from speedpatch.codemods.amp.gradients import scale_steps
+from speedpatch.codemods.amp.hazards import find_hazards
+from speedpatch.codemods.amp.leaks import find_leaks
+from speedpatch.codemods.amp.regions import Regions, find_regions
+from speedpatch.codemods.amp.scaler import find_reach
+from speedpatch.edits import Edit, Insert, Replace, Wrap
+from speedpatch.facts import Facts
+from speedpatch.facts.devices import find_device
+from speedpatch.facts.reach import Obstacle, Reach
+from speedpatch.facts.sites import Backward
+from speedpatch.facts.slices import Region
+
+
+def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
+    """Edits for the whole program, or the findings that say why there are none."""
+    amp = Amp(facts, options, find_device(facts))
+    refusal = [*not_for_us(amp)] or [*find_hazards(amp)]
+    if refusal:
+        return refusal
+    regions = find_regions(amp)
+    if isinstance(regions, Finding):
+        return [regions]
+    edits = list(rewrite(amp, regions))
+    refusal = [item for item in edits if isinstance(item, Finding)]
+    return refusal or [*edits, *amp.imports.values(), applied(amp, regions)]
+
+
+def not_for_us(amp: Amp) -> Iterator[Finding]:
+    """Programs that this codemod has nothing to do in."""
+    sites = amp.facts.sites
+    script = str(amp.facts.script.source.path)
+    if amp.facts.engine is not None:
+        call, switch = amp.facts.engine
+        yield Finding("not_applicable", "amp.engine", str(amp.facts.path(call)), amp.facts.line(call), f"another engine runs the training: {switch}")
+    elif sites.amp_uses:
+        node = sites.amp_uses[0]
+        yield Finding("already", "amp.already", str(amp.facts.path(node)), amp.facts.line(node), "the program uses mixed precision already")
+    elif not sites.backwards:
+        yield Finding("not_applicable", "amp.no-training", script, 1, "no backward pass found: this file trains nothing by itself")
+    elif not any(amp.facts.in_script(site.call) for site in sites.backwards):
+        yield amp.declined("other-file", sites.backwards[0].call, "the training loop is in another file: name that file")
+    elif amp.device.kind == "cpu" and amp.half:
+        yield amp.declined("cpu-only", sites.backwards[0].call, "the program never leaves the CPU, where float16 gains nothing: with --device first, or --amp-dtype bfloat16")
+    elif not sites.steps and not list(sites.gradient_reads):
+        yield Finding("not_applicable", "amp.no-step", script, amp.facts.line(sites.backwards[0].call), "gradients are computed but no optimizer steps")
+
+
+def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
+    """Every edit; a finding among them means that none may be made."""
+    reach: Reach | None = None
+    if amp.half:
+        found = find_reach(amp, scaler_users(amp))
+        if isinstance(found, Finding):
+            yield found
+            return
+        reach = found
+        yield from scale_backwards(amp, regions, reach)
+        yield from scale_steps(amp, reach)
+        yield from save_and_load(amp, reach)
+    enabled = Enabled(amp, reach, [*regions.all, *hoisted_regions(amp, regions)])
+    enabled.prepare()
+    yield from wrap_regions(amp, regions, enabled)
+    yield from regions.floats
+    yield from find_leaks(amp, regions)
+    if reach is not None:
+        yield from make_scaler(amp, reach, enabled)
+        yield from reach.edits
+    yield from enabled.inserts
+
+
+def scaler_users(amp: Amp) -> list[ast.AST]:
+    """The nodes that need the scaler."""
+    sites = amp.facts.sites
+    return [node for node in [*(site.call for site in sites.backwards), *(step.call for step in sites.steps)] if amp.facts.in_script(node)]
+
+
+def scale_backwards(amp: Amp, regions: Regions, reach: Reach) -> Iterator[Edit]:
+    """`scaler.scale(loss).backward()` for every loss."""
+    for site in amp.facts.sites.backwards:
+        scaler = reach.expression(amp.facts.tree.scope(site.call))
+        for loss in site.losses:
+            text = hoisted_name(amp, site) if site in regions.hoisted else amp.facts.text(loss)
+            path = amp.facts.path(site.call)
+            if isinstance(site.call.func, ast.Attribute) and site.call.func.value is loss:
+                yield Replace(path, site.call.func, f"{scaler}.scale({text}).backward")
+            else:
+                yield Replace(path, loss, f"{scaler}.scale({text})")
+
+
+def hoisted_name(amp: Amp, site: Backward) -> str:
+    """The variable for a loss that stood in one expression with its backward."""
+    return amp.facts.free_name("loss", [amp.facts.tree.scope(site.call)])
+
+
+def hoisted_regions(amp: Amp, regions: Regions) -> list[Region]:
+    """The statements of one-line losses, as places that need the condition."""
+    return [Region((amp.facts.tree.statement(site.call),)) for site in regions.hoisted]
+
+
+def wrap_regions(amp: Amp, regions: Regions, enabled: Enabled) -> Iterator[Edit | Finding]:
+    """The `with` around each region, and the line of its own for each one-line loss."""
+    for region in regions.all:
+        header = autocast(amp, region, enabled)
+        if isinstance(header, Obstacle):
+            yield amp.blocked(header)
+            continue
+        yield Wrap(amp.facts.path(region.first), region.first, region.last, header)
+    for site, loss in regions.hoisted.items():
+        statement = amp.facts.tree.statement(site.call)
+        header = autocast(amp, Region((statement,)), enabled)
+        if isinstance(header, Obstacle):
+            yield amp.blocked(header)
+            continue
+        name = hoisted_name(amp, site)
+        text = f"{header}\n    {name} = {amp.facts.text(loss)}"
+        yield Insert(amp.facts.path(statement), statement, "before", text)
+        if not amp.half:
+            assert isinstance(site.call.func, ast.Attribute)
+            yield Replace(amp.facts.path(statement), site.call.func.value, name)
+
+
+def autocast(amp: Amp, region: Region, enabled: Enabled) -> str | Obstacle:
+    """The header of a region."""
+    scope = amp.facts.tree.scope(region.first)
+    condition = enabled.expression(scope, region.first, region)
+    if isinstance(condition, Obstacle):
+        return condition
+    dtype = amp.torch(amp.options.amp_dtype, region.first)
+    on = f", enabled={condition}" if condition else ""
+    return f'with {amp.torch("autocast", region.first)}("{amp.device_type}", dtype={dtype}{on}):'
+
+
+def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Finding]:
+    """The line that makes the scaler, behind the optimizer."""
+    home = reach.home
+    condition = enabled.variable(home.scope) or (None if enabled.always else enabled.test(home.scope, home.anchor, after=True))
+    if condition is None and not enabled.always:
+        condition = model_condition(amp, reach)
+    if condition is None and not enabled.always:
+        yield amp.declined("device-unknown", home.anchor, "the device is not known where the optimizer is made: put the model, its device and its optimizer in one function")
+        return
+    on = f", enabled={condition}" if condition else ""
+    text = f'{home.target(reach.name)} = {amp.torch("amp.GradScaler", home.anchor)}("{amp.device_type}"{on})'
+    yield Insert(amp.facts.path(home.anchor), home.anchor, "after", text, slot=2)
+
+
+def model_condition(amp: Amp, reach: Reach) -> str | None:
+    """Ask a parameter of the optimizer itself, when nothing else tells the device where it is made."""
+    from speedpatch.facts.evaluate import dotted
+
+    for node in ast.walk(reach.home.anchor):
+        if isinstance(node, (ast.Name, ast.Attribute)) and amp.facts.values(node) and all(amp.facts.state.is_module(value) for value in amp.facts.values(node)):
+            path = dotted(node)
+            if path:
+                return f"next({path}.parameters()).is_cuda"
+    return None
+
+
+def applied(amp: Amp, regions: Regions) -> Finding:
+    """What was done, at the first backward."""
+    facts = amp.facts
+    site = facts.sites.backwards[0]
+    scaling = ", loss scaling" if amp.half else ""
+    evaluation = f" and {len(regions.evaluation)} evaluation region(s)" if regions.evaluation else ""
+    count = len(regions.training) + len(regions.hoisted)
+    return Finding("applied", "amp", str(facts.path(site.call)), facts.line(site.call), f"{amp.options.amp_dtype} autocast around {count} forward region(s){evaluation}{scaling}")
+
+
+CODEMOD = Codemod(
+    name="amp",
+    group="speed",
+    stage="amp",
+    summary="run forward and loss in half precision (torch.autocast, GradScaler)",
+    since="2.4",
+    parity="close",
+    needs="a CUDA device; bfloat16 also runs on the CPU",
+    docs="amp.md",
+    plan=plan,
+    options=("amp_dtype",),
+)

@@ -1,0 +1,47 @@
+"""What the parts of this codemod share: the wanted precision, the device, the spelling of things."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from speedpatch.codemod import Finding, Options
+from speedpatch.edits import Import
+from speedpatch.facts import Facts
+from speedpatch.facts.devices import Device
+from speedpatch.facts.reach import Obstacle
+
+
+@dataclass(frozen=True)
+class Amp:
+    """One program under one choice of options."""
+
+    facts: Facts
+    options: Options
+    device: Device
+    imports: dict[str, Import] = field(default_factory=dict)
+
+    @property
+    def half(self) -> bool:
+        """Whether the precision is float16, which needs loss scaling."""
+        return self.options.amp_dtype == "float16"
+
+    @property
+    def device_type(self) -> str:
+        """The device type that autocast is for."""
+        return "cpu" if self.device.kind == "cpu" else "cuda"
+
+    def torch(self, name: str, node: ast.AST) -> str:
+        """How the file of `node` spells `torch.<name>`; adds `import torch` when it has no way to."""
+        spelled = self.facts.name_for(f"torch.{name}", node)
+        if spelled is None:
+            self.imports["torch"] = Import(self.facts.path(node), "import torch")
+        return spelled or f"torch.{name}"
+
+    def declined(self, code: str, node: ast.AST, reason: str) -> Finding:
+        """A decline at a node."""
+        return Finding("declined", f"amp.{code}", str(self.facts.path(node)), self.facts.line(node), reason)
+
+    def blocked(self, obstacle: Obstacle) -> Finding:
+        """A decline because the scaler cannot get somewhere."""
+        return self.declined(obstacle.code, obstacle.node, obstacle.reason)

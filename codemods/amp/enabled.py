@@ -1,0 +1,180 @@
+"""Whether mixed precision is on, where that is known only at run time: `use_amp`, or the test itself."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.edits import Insert
+from speedpatch.facts.devices import Device, binders, bound_before, device_expression, is_boolean, is_device_object
+from speedpatch.facts.evaluate import dotted
+from speedpatch.facts.reach import Home, Obstacle, Reach, last_together
+from speedpatch.facts.slices import Region
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, Constant, FunctionNode
+
+Scope = ast.Module | FunctionNode
+
+
+@dataclass
+class Enabled:
+    """Spells the condition in each scope; `inserts` are the lines that define `use_amp`."""
+
+    amp: Amp
+    reach: Reach | None
+    regions: list[Region]
+    name: str = "use_amp"
+    inserts: list[Insert] = field(default_factory=list)
+    variables: dict[ast.AST, str] = field(default_factory=dict)
+
+    @property
+    def always(self) -> bool:
+        """Whether there is nothing to ask: hard-coded CUDA, or a CPU script."""
+        return self.amp.device.kind in ("cuda", "cpu")
+
+    def prepare(self) -> None:
+        """Define variables where the condition is needed more than once."""
+        if self.always:
+            return
+        uses = [(self.amp.facts.tree.scope(region.first), region.first) for region in self.regions]
+        if self.reach is not None:
+            self.share(self.reach.home, uses)
+        for scope in {scope for scope, _ in uses}:
+            mine = [statement for where, statement in uses if where is scope]
+            if self.variable(scope) is None and (len(mine) > 1 or not isinstance(scope, FUNCTIONS) and self.functions_use(uses)):
+                self.define_in(scope, min(mine, key=position))
+
+    def functions_use(self, uses: list[tuple[Scope, ast.stmt]]) -> bool:
+        """Whether functions could share a module-level variable."""
+        return any(isinstance(scope, FUNCTIONS) for scope, _ in uses)
+
+    def share(self, home: Home, uses: list[tuple[Scope, ast.stmt]]) -> None:
+        """A variable, or attribute, beside the scaler if regions can see it."""
+        test = self.test(home.scope, home.anchor, after=True)
+        if test is None or not any(self.sees(home, scope) for scope, _ in uses):
+            return
+        name = self.free_name()
+        anchor = self.anchor(home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope])
+        self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, "after", f"{home.target(name)} = {test}", slot=1))
+        self.name = name
+        self.variables[home.scope if home.owner is None else home.owner] = home.target(name)
+
+    def sees(self, home: Home, scope: Scope) -> bool:
+        """Whether code of a scope can read what stands at a home."""
+        assert self.reach is not None
+        return self.reach.direct(scope) is not None
+
+    def define_in(self, scope: Scope, before: ast.stmt) -> None:
+        """A local variable ahead of the first region of a scope, behind the device."""
+        test = self.test(scope, before)
+        if test is None:
+            return
+        name = self.free_name()
+        root = test_root(test)
+        binding = [item for item in binders(self.amp.facts, root, scope) if position(item) < position(before)]
+        anchor = last_together(self.amp.facts, binding) if binding else None
+        if anchor is not None and anchor in scope.body:
+            self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, "after", f"{name} = {test}", slot=1))
+        elif isinstance(scope, FUNCTIONS):
+            self.inserts.append(Insert(self.amp.facts.path(scope), scope, "first", f"{name} = {test}", slot=1))
+        else:
+            return
+        self.variables[scope] = name
+
+    def anchor(self, scope: Scope, home: ast.stmt, test: str, uses: list[ast.stmt]) -> ast.stmt:
+        """Behind the line that binds the device if that is in plain sight, else where the scaler is made."""
+        facts = self.amp.facts
+        binding = sorted(path_binders(self.amp, test, scope), key=position)
+        anchor = last_together(facts, binding) if binding else None
+        if anchor is None or anchor not in scope.body or home not in scope.body and not isinstance(scope, ast.Module):
+            return home
+        return anchor if position(anchor) < position(home) else home
+
+    def free_name(self) -> str:
+        """A free spelling of `use_amp`."""
+        script = self.amp.facts.script.tree
+        attributes = {node.attr for node in ast.walk(script) if isinstance(node, ast.Attribute)}
+        scopes = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
+        return self.amp.facts.free_name("use_amp" if "use_amp" not in attributes else "amp_enabled", scopes)
+
+    def variable(self, scope: Scope) -> str | None:
+        """The variable that a scope can read."""
+        around = [scope, *(up for up in self.amp.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
+        for up in around:
+            if up in self.variables:
+                return self.variables[up]
+        if self.reach is not None and self.reach.home.owner in self.variables:
+            direct = self.reach.direct(scope)
+            return direct.rsplit(".", 1)[0] + "." + self.name if direct else None
+        return None
+
+    def expression(self, scope: Scope, before: ast.stmt, region: Region | None = None) -> str | Obstacle | None:
+        """The condition in a scope just before a statement; None: it needs none."""
+        if self.always:
+            return None
+        found = self.variable(scope) or self.test(scope, before)
+        if found is None and self.reach is not None and isinstance(spelled := self.reach.spelled.get(scope), str):
+            return f"{spelled}.is_enabled()"
+        if found is None and region is not None:
+            found = model_test(self.amp, region)
+        return found or Obstacle("device-unknown", before, "the device of this loop is not known here: pass it in, or put the model and its device in this function")
+
+    def test(self, scope: Scope, before: ast.stmt, after: bool = False) -> str | None:
+        """The condition spelled out with names that the scope has."""
+        device = self.amp.device
+        if device.kind == "object":
+            name = device_expression(self.amp.facts, device, scope, following(self.amp, before) if after else before)
+            return type_test(self.amp, device, name, before) if name else None
+        if device.kind == "flag" and device.node is not None:
+            text = self.amp.facts.text(device.node)
+            roots = {node.id for node in ast.walk(device.node) if isinstance(node, ast.Name)}
+            if all(bound_before(self.amp.facts, root, scope, before) for root in roots):
+                return text if is_boolean(self.amp.facts, device.node) else f"bool({text})"
+        return None
+
+
+def following(amp: Amp, statement: ast.stmt) -> ast.stmt:
+    """The statement behind another one, for asking what is bound by then."""
+    block = amp.facts.tree.block(statement)
+    index = block.index(statement)
+    return block[index + 1] if index + 1 < len(block) else statement
+
+
+def type_test(amp: Amp, device: Device, name: str, node: ast.AST) -> str:
+    """Whether a device is CUDA: `.type` of a device object; strings and numbers are made one first."""
+    if is_device_object(amp.facts, device.values):
+        return f'{name}.type == "cuda"'
+    texts = {value.value for value in device.values if isinstance(value, Constant)}
+    if len(texts) == len(device.values) and texts <= {"cuda", "cpu"}:
+        return f'{name} == "cuda"'
+    return f'{amp.torch("device", node)}({name}).type == "cuda"'
+
+
+def test_root(test: str) -> str:
+    """The first variable of a condition."""
+    names = [node for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, ast.Name) and node.id not in ("bool", "torch", "th")]
+    return min(names, key=lambda node: node.col_offset).id if names else ""
+
+
+def path_binders(amp: Amp, test: str, scope: Scope) -> list[ast.stmt]:
+    """The statements of a scope that bind the name or attribute that a condition asks."""
+    paths = {dotted(node) for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, (ast.Name, ast.Attribute))}
+    roots = {path.split(".")[0] for path in paths if path}
+    found = [item for root in roots for item in binders(amp.facts, root, scope)]
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and dotted(node) in paths and amp.facts.tree.scope(node) is scope:
+            found.append(amp.facts.tree.statement(node))
+    return [item for item in found if isinstance(item, (ast.Assign, ast.AnnAssign))]
+
+
+def model_test(amp: Amp, region: Region) -> str | None:
+    """Ask the parameters of the model that a region runs."""
+    for statement in region.block:
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and amp.facts.sites.is_forward(call):
+                path = dotted(call.func)
+                values = amp.facts.values(call.func)
+                if path and values and all(amp.facts.state.is_module(value) for value in values):
+                    return f"next({path}.parameters()).is_cuda"
+    return None

@@ -1,0 +1,261 @@
+"""Loss scaling: scaled backwards, unscaled readings, steps through the scaler, one update behind the last step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from speedpatch.codemod import Finding
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.edits import Edit, Insert, Replace, Wrap
+from speedpatch.facts.reach import Reach
+from speedpatch.facts.sites import Step
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Instance
+
+
+def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
+    """All edits of one program's steps and gradient readings."""
+    steps = [step for step in amp.facts.sites.steps if amp.facts.in_script(step.call)]
+    by_scope: dict[ast.AST, list[Step]] = {}
+    for step in steps:
+        by_scope.setdefault(amp.facts.tree.scope(step.call), []).append(step)
+    for scope, group in by_scope.items():
+        scaler = reach.expression(scope)  # type: ignore[arg-type]
+        assert isinstance(scaler, str)
+        for step in group:
+            yield Replace(amp.facts.path(step.call), step.call, f"{scaler}.step({amp.facts.text(step.subject)})")
+        yield from updates(amp, scaler, group)
+        yield from unscale(amp, scaler, group)
+        yield from guard_schedulers(amp, scaler, group)
+    yield from stray_readings(amp, steps)
+
+
+# ---- update
+
+
+def updates(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding]:
+    """`update()` once in each pass, behind the last step of it."""
+    for statement in update_anchors(amp, [amp.facts.tree.statement(step.call) for step in steps]):
+        if isinstance(statement, Finding):
+            yield statement
+        else:
+            yield Insert(amp.facts.path(statement), statement, "after", f"{scaler}.update()", slot=20)
+
+
+def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Finding]:
+    """The statements to put updates behind."""
+    groups = by_loop(amp, statements)
+    if len(groups) > 1:
+        return [anchor for group in groups for anchor in update_anchors(amp, group)]
+    if len(statements) == 1:
+        return [behind(amp, statements[0])]
+    block = amp.facts.tree.common_block(*statements)
+    if block is None:
+        return [amp.declined("update-order", statements[0], "the steps are in different functions")]
+    lifted = [amp.facts.tree.lift(statement, block) for statement in statements]
+    if any(up is statement for up, statement in zip(lifted, statements, strict=True)):
+        last = max((up for up in lifted if up is not None), key=position)
+        return [last]
+    if all(up is lifted[0] for up in lifted) and isinstance(lifted[0], ast.If):
+        return [anchor for branch in branches(amp, lifted[0], statements) for anchor in update_anchors(amp, branch)]
+    if all(up is not None and amp.facts.sites.contains_backward(up) and has_own_backward(amp, up) for up in lifted):
+        groups_by_lift = [[statement for statement, up in zip(statements, lifted, strict=True) if up is one] for one in dict.fromkeys(lifted)]
+        return [anchor for group in groups_by_lift for anchor in update_anchors(amp, group)]
+    return [amp.declined("update-order", statements[0], "which of several conditional steps is the last of an iteration is not known")]
+
+
+def by_loop(amp: Amp, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """Steps of separate loops (two experiments, two phases) are separate; a loop over optimizers is not one."""
+    groups: dict[ast.AST | None, list[ast.stmt]] = {}
+    for statement in statements:
+        loop = next((loop for loop in amp.facts.tree.loops(statement) if has_own_backward(amp, loop)), None)
+        groups.setdefault(loop, []).append(statement)
+    outer = [loop for loop in groups if loop is not None]
+    if any(a is not b and b in amp.facts.tree.above(a) for a in outer for b in outer):
+        return nested_groups(amp, groups)
+    return list(groups.values())
+
+
+def nested_groups(amp: Amp, groups: dict[ast.AST | None, list[ast.stmt]]) -> list[list[ast.stmt]]:
+    """An inner training loop inside an outer one: each updates for itself, since each has its own backward."""
+    return list(groups.values())
+
+
+def has_own_backward(amp: Amp, node: ast.AST) -> bool:
+    """Whether a backward, not only a step, runs below a node."""
+    calls = {site.call for site in amp.facts.sites.backwards}
+    return any(
+        child in calls or isinstance(child, ast.Call) and any(calls & set(ast.walk(function)) for function in amp.facts.sites.local_callees(child))
+        for child in ast.walk(node)
+        if isinstance(child, ast.Call)
+    )
+
+
+def behind(amp: Amp, statement: ast.stmt) -> ast.stmt:
+    """A single step's own statement, or the loop over optimizers that it stands in."""
+    up = amp.facts.tree.parent(statement)
+    if isinstance(up, LOOPS) and not has_own_backward(amp, up):
+        return behind(amp, up)
+    return statement
+
+
+def branches(amp: Amp, node: ast.If, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """Statements by the branch of an `if` that they lie in."""
+    found = [[item for item in statements if amp.facts.tree.lift(item, block) is not None] for block in (node.body, node.orelse)]
+    return [branch for branch in found if branch]
+
+
+# ---- unscale
+
+
+def unscale(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding]:
+    """`unscale_` ahead of the first reading of gradients that a step follows."""
+    done: set[tuple[str, ast.stmt]] = set()
+    for step in steps:
+        found = readings_before(amp, step)
+        if not found:
+            continue
+        problem = next((item for reading in found if (item := misplaced(amp, reading, step)) is not None), None)
+        if problem is not None:
+            yield problem
+            continue
+        mine = [reading for reading in found if concerns(amp, reading, step, steps)]
+        if not mine:
+            continue
+        anchor = first_together(amp, mine)
+        subject = amp.facts.text(step.subject)
+        if (subject, anchor) not in done:
+            done.add((subject, anchor))
+            yield Insert(amp.facts.path(anchor), anchor, "before", f"{scaler}.unscale_({subject})", slot=10)
+
+
+def readings_in(amp: Amp, scope: ast.AST) -> list[ast.AST]:
+    """Where a scope reads gradients, itself or in a helper that does nothing else of a step."""
+    sites = amp.facts.sites
+    here = [node for node in sites.gradient_reads if amp.facts.tree.scope(node) is scope]
+    for call in sites.calls:
+        if amp.facts.tree.scope(call) is scope and any(reads_gradients(amp, function) for function in sites.local_callees(call)):
+            here.append(call)
+    return sorted(here, key=position)
+
+
+def reads_gradients(amp: Amp, function: ast.AST, depth: int = 0) -> bool:
+    """Whether a helper reads gradients and takes no part in computing them."""
+    if depth > 3 or amp.facts.sites.contains_backward(function):
+        return False
+    if any(function in amp.facts.tree.above(node) for node in amp.facts.sites.gradient_reads):
+        return True
+    return any(
+        reads_gradients(amp, inner, depth + 1)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        for inner in amp.facts.sites.local_callees(call)
+        if inner is not function
+    )
+
+
+def readings_before(amp: Amp, step: Step) -> list[ast.AST]:
+    """The readings between the last backward ahead of a step and the step itself."""
+    scope = amp.facts.tree.scope(step.call)
+    ahead = [site.call for site in amp.facts.sites.backwards if amp.facts.tree.scope(site.call) is scope and position(site.call) < position(step.call)]
+    ahead += [call for call in backward_helpers(amp, scope) if position(call) < position(step.call)]
+    start = max((position(call) for call in ahead), default=(0, 0))
+    return [node for node in readings_in(amp, scope) if start < position(node) < position(step.call)]
+
+
+def backward_helpers(amp: Amp, scope: ast.AST) -> list[ast.Call]:
+    """Calls of a scope to functions of the program that compute gradients."""
+    sites = amp.facts.sites
+    return [
+        call for call in sites.calls
+        if amp.facts.tree.scope(call) is scope and any(sites.contains_backward(function) for function in sites.local_callees(call))
+    ]  # fmt: skip
+
+
+def misplaced(amp: Amp, reading: ast.AST, step: Step) -> Finding | None:
+    """A reading in every micro-batch, when only some of them step."""
+    tree = amp.facts.tree
+    block = tree.common_block(reading, step.call)
+    if block is None:
+        return amp.declined("reading-elsewhere", reading, "gradients are read in another function than the step")
+    up = tree.lift(step.call, block)
+    conditional = isinstance(up, ast.If) and up is not tree.statement(step.call) and not tree.lift(reading, block) is up
+    accumulates = conditional and isinstance(up, ast.If) and any(isinstance(node, ast.Mod) for node in ast.walk(up.test))
+    if accumulates:
+        return amp.declined("clip-each-micro-batch", reading, "gradients are read in every micro-batch but only some of them step: move this into the condition of the step")
+    return None
+
+
+def concerns(amp: Amp, reading: ast.AST, step: Step, steps: list[Step]) -> bool:
+    """Whether a reading is about the parameters of a step's optimizer: by its models, else by being the next step."""
+    owners = amp.facts.sites.owners_in(amp.facts.tree.statement(reading), set())
+    mine = frozenset().union(*(amp.facts.sites.trained.get(value, frozenset()) for value in step.values))
+    others = [other for other in steps if other is not step and position(other.call) > position(reading)]
+    theirs = frozenset().union(*(amp.facts.sites.trained.get(value, frozenset()) for other in others for value in other.values))
+    if owners & mine:
+        return True
+    if owners & theirs:
+        return False
+    return all(position(step.call) <= position(other.call) for other in others)
+
+
+def first_together(amp: Amp, readings: list[ast.AST]) -> ast.stmt:
+    """The statement to stand before: the reading's own, or the first that holds one of several."""
+    statements = [amp.facts.tree.statement(reading) for reading in readings]
+    if all(statement is statements[0] for statement in statements):
+        return statements[0]
+    block = amp.facts.tree.common_block(*statements)
+    return (amp.facts.tree.lift(statements[0], block) if block else None) or statements[0]
+
+
+def stray_readings(amp: Amp, steps: list[Step]) -> Iterator[Finding]:
+    """Readings that lie between two backwards of one step, where gradients are a mixture of scaled and not."""
+    for step in steps:
+        scope = amp.facts.tree.scope(step.call)
+        ahead = sorted(position(site.call) for site in amp.facts.sites.backwards if amp.facts.tree.scope(site.call) is scope)
+        loops = amp.facts.tree.loops(step.call)
+        earlier = [position(other.call) for other in steps if amp.facts.tree.scope(other.call) is scope and position(other.call) < position(step.call)]
+        start = max(earlier, default=(0, 0))
+        mine = [place for place in ahead if start < place < position(step.call)]
+        for node in readings_in(amp, scope):
+            if mine and mine[0] < position(node) < mine[-1] and (not loops or loops[0] in amp.facts.tree.above(node)):
+                yield amp.declined("read-between-backwards", node, "gradients are read between two backward passes of one step, where they are still scaled: use --amp-dtype bfloat16")
+
+
+# ---- schedulers
+
+
+def guard_schedulers(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit]:
+    """A scheduler that steps with the optimizer stands still when the scaler skipped the step."""
+    tree = amp.facts.tree
+    for step in steps:
+        statement = tree.statement(step.call)
+        followers = [other for other in amp.facts.sites.scheduler_steps if follows(amp, other, step)]
+        if not followers or any(position(other.call) > position(step.call) for other in steps if other is not step):
+            continue
+        scope = tree.scope(step.call)
+        name = amp.facts.free_name("scale", [scope])
+        yield Insert(amp.facts.path(statement), statement, "before", f"{name} = {scaler}.get_scale()", slot=15)
+        for other in followers:
+            target = tree.statement(other.call)
+            yield Wrap(amp.facts.path(target), target, target, f"if {scaler}.get_scale() >= {name}:")
+
+
+def follows(amp: Amp, other: Step, step: Step) -> bool:
+    """Whether a scheduler steps behind an optimizer in the same pass of the same loop."""
+    tree = amp.facts.tree
+    statement = tree.statement(other.call)
+    if tree.scope(other.call) is not tree.scope(step.call) or position(other.call) < position(step.call):
+        return False
+    if not isinstance(statement, ast.Expr) or tree.loops(other.call) != tree.loops(step.call):
+        return False
+    if not tree.loops(step.call) and not isinstance(tree.scope(step.call), FUNCTIONS):
+        return False
+    block = tree.block(tree.statement(step.call))
+    return tree.lift(other.call, block) is not None
+
+
+def optimizer_class(value: object) -> str:
+    """The name of an optimizer's class."""
+    return value.name if isinstance(value, Instance) else "optimizer"

@@ -1,0 +1,148 @@
+"""Code that mixed precision would break or silently change, and what to do about it: the way out is named."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from speedpatch.codemod import Finding
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.facts.tree import own_nodes
+from speedpatch.facts.values import Constant, External, Instance
+
+BFLOAT16 = "use --amp-dtype bfloat16, which needs no loss scaling"
+
+
+def find_hazards(amp: Amp) -> Iterator[Finding]:
+    """Every reason to leave the program alone, any precision first."""
+    yield from manual_precision(amp)
+    yield from tracing(amp)
+    if amp.half:
+        yield from closures(amp)
+        yield from custom_optimizers(amp)
+        yield from manual_updates(amp)
+        yield from gradient_penalties(amp)
+        yield from gradient_hooks(amp)
+        yield from nonfinite_checks(amp)
+
+
+def manual_precision(amp: Amp) -> Iterator[Finding]:
+    """A model in half or double precision, or another default dtype."""
+    state = amp.facts.state
+    for call in amp.facts.sites.attribute_calls("half", "double", "bfloat16"):
+        if any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
+            yield amp.declined("manual-precision", call, f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first")  # type: ignore[attr-defined]
+    for call in amp.facts.sites.attribute_calls("to", "type"):
+        names = {value.name for argument in call.args for value in amp.facts.values(argument) if isinstance(value, External)}
+        odd = names & {"torch.float16", "torch.half", "torch.float64", "torch.double", "torch.bfloat16"}
+        if odd and any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
+            yield amp.declined("manual-precision", call, f"the model is cast to {min(odd)}: autocast needs float32 weights, so take that out first")
+    for call in amp.facts.sites.calls:
+        names = amp.facts.sites.callee(call)
+        if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"} and any(word in amp.facts.text(call) for word in ("64", "Double", "16", "Half", "double")):
+            yield amp.declined("manual-precision", call, "the default dtype is not float32, and autocast leaves float64 alone")
+
+
+def tracing(amp: Amp) -> Iterator[Finding]:
+    """Traced models."""
+    for call in amp.facts.sites.calls:
+        if amp.facts.sites.callee(call) & {"torch.jit.trace"} and amp.facts.sites.contains_forward(call):
+            yield amp.declined("jit", call, "torch.jit.trace cannot run under autocast")
+
+
+def closures(amp: Amp) -> Iterator[Finding]:
+    """LBFGS, and any other step that computes gradients by itself."""
+    for step in amp.facts.sites.steps:
+        names = {value.name for value in step.values if isinstance(value, Instance)}
+        if "torch.optim.LBFGS" in names:
+            yield amp.declined("lbfgs", step.call, f"LBFGS evaluates the loss inside step(), which a GradScaler cannot scale: {BFLOAT16}")
+        elif not step.scaled and (step.call.args or step.call.keywords):
+            yield amp.declined("closure", step.call, f"step() is given a closure, which a GradScaler cannot scale: {BFLOAT16}")
+
+
+def custom_optimizers(amp: Amp) -> Iterator[Finding]:
+    """Optimizers of unknown make, or that step in ways of their own."""
+    for step in amp.facts.sites.steps:
+        for value in step.values:
+            if isinstance(value, Constant):
+                continue
+            if not isinstance(value, Instance):
+                yield amp.declined("optimizer-elsewhere", step.call, "where this optimizer is built is not in the program: patch the script that builds it")
+                break
+            if value.local is None and not known_optimizer(amp, value):
+                yield amp.declined("optimizer-elsewhere", step.call, f"the optimizer is built by {value.name}(), which is not in the program")
+                break
+    for call in amp.facts.sites.attribute_calls("first_step", "second_step"):
+        yield amp.declined("custom-optimizer", call, f"the optimizer steps by {call.func.attr}(): {BFLOAT16}")  # type: ignore[attr-defined]
+
+
+def known_optimizer(amp: Amp, value: Instance) -> bool:
+    """Whether an object is surely a `torch.optim.Optimizer`."""
+    from speedpatch.facts.torch_names import is_optimizer
+
+    return is_optimizer(value.name)
+
+
+def manual_updates(amp: Amp) -> Iterator[Finding]:
+    """Parameters changed by hand from their gradients."""
+    for node in amp.facts.sites.gradient_reads:
+        statement = amp.facts.tree.statement(node)
+        if isinstance(node, ast.Attribute) and updates_by_gradient(statement, node):
+            yield amp.declined("manual-update", node, f"parameters are updated by hand from their gradients: {BFLOAT16}")
+
+
+def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:
+    """`p -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`, `p = p - lr * p.grad`."""
+    owner = ast.unparse(node.value).removesuffix(".data")
+    if isinstance(statement, ast.AugAssign):
+        return ast.unparse(statement.target).removesuffix(".data") == owner
+    if isinstance(statement, ast.Assign):
+        return any(ast.unparse(target).removesuffix(".data") == owner for target in statement.targets)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("add_", "sub_", "copy_", "addcmul_"):
+        return ast.unparse(call.func.value).removesuffix(".data") == owner
+    return False
+
+
+def gradient_penalties(amp: Amp) -> Iterator[Finding]:
+    """Gradients of gradients."""
+    for call in amp.facts.sites.calls:
+        graph = next((item for item in call.keywords if item.arg == "create_graph"), None)
+        on = graph is not None and not (isinstance(graph.value, ast.Constant) and graph.value.value is False)
+        if on and (amp.facts.sites.callee(call) & {"torch.autograd.grad"} or call in amp.facts.sites.training_calls):
+            yield amp.declined("gradient-penalty", call, f"a loss is made of gradients (create_graph=True), which would be scaled: {BFLOAT16}")
+
+
+def gradient_hooks(amp: Amp) -> Iterator[Finding]:
+    """Hooks that see scaled gradients."""
+    for call in amp.facts.sites.attribute_calls("register_hook", "register_post_accumulate_grad_hook", "register_full_backward_hook", "register_backward_hook"):
+        yield amp.declined("gradient-hook", call, f"a hook sees gradients before they can be unscaled: {BFLOAT16}")
+
+
+def nonfinite_checks(amp: Amp) -> Iterator[Finding]:
+    """Checks that stop the run at the overflows that a GradScaler expects."""
+    for call in amp.facts.sites.calls:
+        names = amp.facts.sites.callee(call)
+        raises = next((item for item in call.keywords if item.arg == "error_if_nonfinite"), None)
+        if raises is not None and isinstance(raises.value, ast.Constant) and raises.value.value is True:
+            yield amp.declined("error-if-nonfinite", call, f"error_if_nonfinite=True raises at the overflows that a GradScaler skips: {BFLOAT16}")
+        if names & {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"} and not turned_off(call):
+            yield amp.declined("detect-anomaly", call, f"anomaly detection raises at the overflows that a GradScaler skips: {BFLOAT16}")
+    for node in amp.facts.sites.gradient_reads:
+        if any(isinstance(up, ast.Assert) for up in amp.facts.tree.above(node)) or guards_raise(amp, node):
+            yield amp.declined("gradient-check", node, f"a check of gradients stops the run at the overflows that a GradScaler skips: {BFLOAT16}")
+
+
+def turned_off(call: ast.Call) -> bool:
+    """`set_detect_anomaly(False)`."""
+    values = [*call.args, *(item.value for item in call.keywords)]
+    return any(isinstance(value, ast.Constant) and value.value is False for value in values)
+
+
+def guards_raise(amp: Amp, node: ast.AST) -> bool:
+    """Whether a gradient is read in a condition under which the program raises or exits."""
+    statement = amp.facts.tree.statement(node)
+    return isinstance(statement, ast.If) and any(
+        isinstance(item, ast.Raise) or isinstance(item, ast.Call) and amp.facts.sites.callee(item) & {"sys.exit", "builtins.exit", "builtins.quit"}
+        for item in own_nodes(statement)
+    )

@@ -1,0 +1,155 @@
+"""What has to be computed in float32, and the `.float()` that takes it there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.edits import Around
+from speedpatch.facts.slices import is_downstream
+from speedpatch.facts.torch_names import PROBABILITY_LOSS
+from speedpatch.facts.values import External, FunctionNode, Instance
+
+FRAGILE = {"torch.log", "torch.log2", "torch.log10", "torch.div"}
+LINEAR_ALGEBRA = {
+    "det", "slogdet", "logdet", "inverse", "cholesky", "svd", "qr", "eigh", "pinverse", "matrix_rank", "quantile",
+    "nanquantile", "complex", "lstsq", "solve", "lu",
+}  # fmt: skip
+SMALLEST_HALF = 6e-8
+"""The smallest positive float16: what is added to keep a division or logarithm away from 0 vanishes below it."""
+
+
+def needs_float32(amp: Amp, node: ast.AST) -> ast.AST | None:
+    """The code below a statement, or in a loss helper that it calls, that is wrong or refused in half precision.
+
+    Binary cross entropy on probabilities raises under CUDA autocast at any precision
+    (https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy);
+    a logarithm or quotient guarded by a constant that float16 cannot hold becomes infinite without an error.
+    """
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call):
+            if is_probability_loss(amp, child):
+                return child
+            for function in loss_helpers(amp, child):
+                cause = fragile_code(amp, function)
+                if cause is not None:
+                    return cause
+    return fragile_expression(amp, node)
+
+
+def is_probability_loss(amp: Amp, call: ast.Call) -> bool:
+    """A call of BCELoss or binary_cross_entropy."""
+    for value in amp.facts.values(call.func):
+        if isinstance(value, External) and PROBABILITY_LOSS.fullmatch(value.name) and not value.name.endswith("BCELoss"):
+            return True
+        if isinstance(value, Instance) and value.local is None and PROBABILITY_LOSS.fullmatch(value.name):
+            return True
+    return False
+
+
+def loss_helpers(amp: Amp, call: ast.Call, depth: int = 0) -> Iterator[FunctionNode]:
+    """The functions of the program behind a call, as far as they run no model."""
+    if depth > 3:
+        return
+    for function in amp.facts.sites.local_callees(call):
+        if function.name == "__init__" or amp.facts.sites.contains_forward(function):
+            continue
+        yield function
+        for child in ast.walk(function):
+            if isinstance(child, ast.Call):
+                yield from loss_helpers(amp, child, depth + 1)
+
+
+def fragile_code(amp: Amp, function: FunctionNode) -> ast.AST | None:
+    """What in a helper needs float32."""
+    for child in ast.walk(function):
+        if isinstance(child, ast.Call) and (is_probability_loss(amp, child) or is_linear_algebra(amp, child)):
+            return child
+    return fragile_expression(amp, function)
+
+
+def is_linear_algebra(amp: Amp, call: ast.Call) -> bool:
+    """Decompositions, quantiles and the like, which have no half-precision kernels."""
+    names = amp.facts.sites.callee(call)
+    return any(name.startswith("torch.linalg.") or name.startswith("torch.") and name.split(".")[-1] in LINEAR_ALGEBRA for name in names) or bool(
+        names & {"torch.nn.functional.ctc_loss"}
+    ) or any(isinstance(value, Instance) and value.name == "torch.nn.CTCLoss" for value in amp.facts.values(call.func))
+
+
+def fragile_expression(amp: Amp, node: ast.AST) -> ast.AST | None:
+    """A sum with a constant too small for float16 inside a logarithm or a denominator; a hand-written `log(1 - p)`."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call) and is_logarithm(amp, child):
+            if any(tiny_sum(item) or complement(item) for argument in argument_nodes(child) for item in ast.walk(argument)):
+                return child
+        if isinstance(child, ast.BinOp) and isinstance(child.op, ast.Div) and any(tiny_sum(item) for item in ast.walk(child.right)):
+            return child
+        if isinstance(child, ast.Call) and is_linear_algebra(amp, child):
+            return child
+    return None
+
+
+def is_logarithm(amp: Amp, call: ast.Call) -> bool:
+    """`torch.log(x)` or `x.log()`."""
+    if amp.facts.sites.callee(call) & FRAGILE:
+        return True
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("log", "log2", "log10") and not amp.facts.sites.callee(call)
+
+
+def argument_nodes(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, and the object of a method call."""
+    return [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
+
+
+def tiny_sum(node: ast.AST) -> bool:
+    """`x + 1e-8`."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and any(
+        isinstance(item, ast.Constant) and isinstance(item.value, float) and 0 < item.value < SMALLEST_HALF for item in (node.left, node.right)
+    )
+
+
+def complement(node: ast.AST) -> bool:
+    """`1 - p`."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value == 1
+
+
+def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around]:
+    """`.float()` on every argument of a statement's loss calls that comes from the model."""
+    found: list[Around] = []
+    for call in loss_calls(amp, statement):
+        for argument in [*call.args, *(item.value for item in call.keywords)]:
+            if argument_is_output(amp, argument, memo) and not is_float(argument):
+                found.append(float_of(amp, argument))
+    return found
+
+
+def loss_calls(amp: Amp, statement: ast.stmt) -> list[ast.Call]:
+    """The outermost calls of a statement that need float32."""
+    found: list[ast.Call] = []
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call) and (is_probability_loss(amp, node) or any(fragile_code(amp, item) for item in loss_helpers(amp, node)) or is_linear_algebra(amp, node)):
+            found.append(node)
+        else:
+            stack.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def argument_is_output(amp: Amp, argument: ast.expr, memo: dict[ast.AST, bool]) -> bool:
+    """Whether an argument holds a tensor that a model computed."""
+    return not isinstance(argument, (ast.Constant, ast.List, ast.Tuple, ast.Dict)) and is_downstream(amp.facts, argument, memo)
+
+
+def is_float(argument: ast.expr) -> bool:
+    """Whether an expression is cast already."""
+    return isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in ("float", "double")
+
+
+def float_of(amp: Amp, argument: ast.expr) -> Around:
+    """An expression with `.float()` behind it."""
+    path = amp.facts.path(argument)
+    if isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return Around(path, argument, "", ".float()")
+    return Around(path, argument, "(", ").float()")

@@ -1,0 +1,210 @@
+"""Where autocast goes: around the forward and loss of one step, and of one evaluation batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.codemods.amp.precision import float_arguments, needs_float32
+from speedpatch.codemod import Finding
+from speedpatch.edits import Around
+from speedpatch.facts.sites import Backward
+from speedpatch.facts.slices import Region, group, is_downstream, slice_of
+from speedpatch.facts.tree import own_nodes, position
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, FunctionNode
+
+
+@dataclass
+class Regions:
+    """The regions to wrap, the one-line losses to take apart, and the arguments that have to be float32."""
+
+    training: list[Region] = field(default_factory=list)
+    evaluation: list[Region] = field(default_factory=list)
+    hoisted: dict[Backward, ast.expr] = field(default_factory=dict)
+    floats: list[Around] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[Region]:
+        """Training and evaluation."""
+        return [*self.training, *self.evaluation]
+
+
+def find_regions(amp: Amp) -> Regions | Finding:
+    """The regions of every backward, then those of evaluation loops."""
+    regions = Regions()
+    for site in amp.facts.sites.backwards:
+        obstacle = add_training(amp, site, regions)
+        if obstacle is not None:
+            return obstacle
+    for scope in scopes(amp):
+        add_evaluation(amp, scope, regions)
+    regions.training = unique(regions.training)
+    return regions
+
+
+def scopes(amp: Amp) -> list[ast.Module | FunctionNode]:
+    """The script and its functions."""
+    script = amp.facts.script.tree
+    return [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
+
+
+def unique(regions: list[Region]) -> list[Region]:
+    """Each region once; two backwards can share their forward."""
+    found: list[Region] = []
+    for region in sorted(regions, key=lambda region: (position(region.first), -len(region.block))):
+        if not any(statement in other.block for other in found for statement in region.block):
+            found.append(region)
+    return found
+
+
+def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
+    """The regions that compute one backward's losses."""
+    facts = amp.facts
+    if not facts.in_script(site.call):
+        return amp.declined("other-file", site.call, "the backward pass is in another file")
+    scope, statement = facts.tree.scope(site.call), facts.tree.statement(site.call)
+    memo: dict[ast.AST, bool] = {}
+    before = [item for item in slice_of(facts, site.losses, scope) if is_before(amp, item, statement)]
+    members = [item for item in before if is_downstream(facts, item, memo)]
+    inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
+    if not members and not inline:
+        return amp.declined("forward-not-found", site.call, "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward")
+    kept = split_float32(amp, members, memo, regions)
+    if isinstance(kept, Finding):
+        return kept
+    if inline and needs_float32(amp, inline[0]):
+        return amp.declined("inline-loss", site.call, "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own")
+    regions.training += group(facts, kept, statement, lambda item: is_barrier(amp, item))
+    if inline:
+        regions.hoisted[site] = inline[0]
+    return None
+
+
+def is_before(amp: Amp, item: ast.stmt, site: ast.stmt) -> bool:
+    """Whether a statement runs before the backward in the same pass, inside the innermost loop that holds both."""
+    loops = amp.facts.tree.loops(site)
+    step_loop = next((loop for loop in loops if any(is_inside(amp, step.call, loop) for step in amp.facts.sites.steps)), None)
+    inside = step_loop is None or is_inside(amp, item, step_loop)
+    return position(item) < position(site) and inside
+
+
+def is_inside(amp: Amp, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether a loop's body holds a node, directly or in a function that it calls."""
+    if any(up is loop for up in amp.facts.tree.above(node)):
+        return True
+    scope = amp.facts.tree.scope(node)
+    return isinstance(scope, FUNCTIONS) and any(
+        any(up is loop for up in amp.facts.tree.above(call)) for call in amp.facts.state.callers.get(scope, ())
+    )
+
+
+def contains_compute(amp: Amp, loss: ast.expr, memo: dict[ast.AST, bool]) -> bool:
+    """Whether a loss expression itself runs the model or a loss function, more than `loss.mean()` or `a + b`."""
+    calls = [node for node in ast.walk(loss) if isinstance(node, ast.Call)]
+    return any(amp.facts.sites.is_forward(call) or runs_loss(amp, call) for call in calls)
+
+
+def runs_loss(amp: Amp, call: ast.Call) -> bool:
+    """Whether a call computes a loss from outputs: a loss module or function, or code of the program."""
+    sites = amp.facts.sites
+    if any(sites.is_loss(value) for value in sites.values(call.func)):
+        return True
+    return any(function.name != "__init__" for function in sites.local_callees(call))
+
+
+def split_float32(amp: Amp, members: list[ast.stmt], memo: dict[ast.AST, bool], regions: Regions) -> list[ast.stmt] | Finding:
+    """Members without those that have to stay in float32, whose half-precision arguments get `.float()`."""
+    kept = []
+    for member in members:
+        cause = needs_float32(amp, member)
+        if cause is None:
+            kept.append(member)
+            continue
+        if amp.facts.sites.contains_forward(member):
+            return amp.declined("loss-with-forward", cause, "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own")
+        regions.floats += float_arguments(amp, member, memo)
+    return kept
+
+
+def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
+    """Whether a statement must not run under autocast: gradients, steps, control that leaves the region."""
+    if amp.facts.sites.contains_backward(statement):
+        return True
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)) for node in [statement, *own_nodes(statement)])
+
+
+# ---- evaluation
+
+
+def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions) -> None:
+    """The regions of a scope's evaluation loops: those that run the model and reach no backward."""
+    facts = amp.facts
+    for loop in [node for node in own_nodes(scope) if isinstance(node, LOOPS)]:
+        if not is_evaluation(amp, loop, regions):
+            continue
+        memo: dict[ast.AST, bool] = {}
+        members = evaluation_members(amp, loop, memo, regions)
+        for region in group(facts, members, None, lambda item: is_barrier(amp, item)):
+            if not any(statement in other.block for other in regions.all for statement in region.block):
+                regions.evaluation.append(region)
+
+
+def is_evaluation(amp: Amp, loop: ast.stmt, regions: Regions) -> bool:
+    """An innermost loop over batches that runs the model outside every region and backward."""
+    facts, sites = amp.facts, amp.facts.sites
+    if sites.contains_backward(loop) or not sites.contains_forward(loop):
+        return False
+    if any(region.holds(facts, loop) for region in regions.training) or under_region(amp, facts.tree.scope(loop), regions):
+        return False
+    if in_model_code(amp, loop):
+        return False
+    return not any(sites.contains_forward(inner) for inner in own_nodes(loop) if isinstance(inner, LOOPS) and inner is not loop)
+
+
+def in_model_code(amp: Amp, node: ast.AST) -> bool:
+    """Whether code is a method of an `nn.Module`, which its callers put under autocast."""
+    owners = [up for up in amp.facts.tree.above(node) if isinstance(up, ast.ClassDef)]
+    return any(amp.facts.state.is_module_class(owner) for owner in owners)
+
+
+def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a function is called from a training region."""
+    if not isinstance(scope, FUNCTIONS) or scope in seen:
+        return False
+    return any(
+        any(region.holds(amp.facts, call) for region in regions.training)
+        or under_region(amp, amp.facts.tree.scope(call), regions, seen | {scope})
+        for call in amp.facts.state.callers.get(scope, ())
+    )
+
+
+def evaluation_members(amp: Amp, loop: ast.stmt, memo: dict[ast.AST, bool], regions: Regions) -> list[ast.stmt]:
+    """The statements of a loop that run the model, or a loss on its outputs."""
+    found = []
+    for statement in simple_statements(loop):
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        forward = any(amp.facts.sites.is_forward(call) for call in calls)
+        loss = any(any(amp.facts.sites.is_loss(value) for value in amp.facts.values(call.func)) for call in calls)
+        if not forward and not (is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))):
+            continue
+        if needs_float32(amp, statement) is None:
+            found.append(statement)
+        elif not forward:
+            regions.floats += float_arguments(amp, statement, memo)
+    return found
+
+
+def simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """The statements below a node that hold no others."""
+    for node in own_nodes(scope):
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)) and not (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
+            yield node
+
+
+def leaves(amp: Amp, node: ast.AST) -> bool:
+    """Whether a value is a tensor of unknown make, as far as is known."""
+    return any(isinstance(value, Derived) for value in amp.facts.values(node))

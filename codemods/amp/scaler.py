@@ -1,0 +1,69 @@
+"""The one GradScaler of a run: where it is made, and how each loop gets at it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from speedpatch.codemod import Finding
+from speedpatch.codemods.amp.context import Amp
+from speedpatch.facts.reach import Home, Obstacle, Reach, homes
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, Constant, Instance, Value
+
+
+def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
+    """The home of the scaler that every node can be reached from with the fewest new parameters."""
+    facts = amp.facts
+    sites = sorted(nodes, key=position)
+    optimizers = stepped(amp)
+    found = homes(facts, optimizers)
+    scopes = [facts.tree.scope(node) for node in sites]
+    name = free_name(amp)
+    best: Reach | None = None
+    obstacle: Obstacle | None = None
+    for home in found:
+        reach = Reach(facts, home, name, optimizers)
+        problem = next((result for scope in scopes if isinstance(result := reach.expression(scope), Obstacle)), None)
+        problem = problem or out_of_place(amp, home, sites)
+        if problem is not None:
+            obstacle = obstacle or problem
+        elif best is None or len(reach.edits) < len(best.edits):
+            best = reach
+    if best is not None:
+        return best
+    if obstacle is not None:
+        return amp.blocked(obstacle)
+    return amp.declined("optimizer-elsewhere", sites[-1], "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can stand beside them")
+
+
+def stepped(amp: Amp) -> frozenset[Value]:
+    """The optimizers that step in the script."""
+    return frozenset(
+        value
+        for step in amp.facts.sites.steps
+        for value in step.values
+        if not isinstance(value, Constant) and amp.facts.sites.is_optimizer(value)
+    )
+
+
+def free_name(amp: Amp) -> str:
+    """A name for the scaler that is free in the whole script."""
+    script = amp.facts.script.tree
+    attributes = {node.attr for node in ast.walk(script) if isinstance(node, ast.Attribute)}
+    scopes = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
+    wanted = "scaler" if "scaler" not in attributes else "grad_scaler"
+    return amp.facts.free_name(wanted, scopes)
+
+
+def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
+    """A home inside the loop that it serves would make a scaler every time, unless the optimizer is made there too."""
+    tree = amp.facts.tree
+    made = [value.site for value in stepped(amp) if isinstance(value, Instance)]
+    for loop in tree.loops(home.anchor):
+        if not any(up is loop for site in made for up in tree.above(site)):
+            return Obstacle("scaler-in-loop", home.anchor, "the optimizer is bound inside a loop but made outside it")
+    for site in sites:
+        if tree.scope(site) is home.scope and home.owner is None and position(site) < position(home.anchor):
+            return Obstacle("before-optimizer", site, "this runs before the optimizer is made")
+    return None

@@ -1,0 +1,216 @@
+"""Where a program trains: on the CPU only, on CUDA always, or on what it finds at run time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from speedpatch.facts.evaluate import dotted
+from speedpatch.facts.facts import Facts
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, Constant, External, FunctionNode, Instance, Member, Value, Values
+
+Kind = Literal["cpu", "cuda", "flag", "object", "unknown"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """`kind` "object": `node` is an expression for the device; "flag": `node` is the condition of the move to CUDA."""
+
+    kind: Kind
+    node: ast.expr | None = None
+    values: Values = frozenset()
+
+
+def find_device(facts: Facts) -> Device:
+    """The device of the program's training, from how modules and tensors are moved; modules count first."""
+    moves = list(find_moves(facts))
+    of_modules = [move for call, move in moves if any(facts.state.is_module(value) for value in facts.values(receiver(call)))]
+    found = of_modules or [move for _, move in moves]
+    for kind in ("object", "flag", "cuda"):
+        for move in found:
+            if move.kind == kind:
+                return move
+    if any(move.kind != "cpu" for _, move in moves):
+        return next(move for _, move in moves if move.kind != "cpu")
+    return Device("unknown") if names_cuda(facts) else Device("cpu")
+
+
+def find_moves(facts: Facts) -> Iterator[tuple[ast.Call, Device]]:
+    """Every call that moves something to a device, in source order."""
+    for call in facts.sites.attribute_calls("cuda", "to", "xpu"):
+        move = read_move(facts, call)
+        if move is not None:
+            yield call, move
+
+
+def receiver(call: ast.Call) -> ast.expr:
+    """The object that a method is called on."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def read_move(facts: Facts, call: ast.Call) -> Device | None:
+    """What one `.cuda()` or `.to(...)` says of the device; None when it is about something else."""
+    assert isinstance(call.func, ast.Attribute)
+    if any(isinstance(value, External) and value.name.startswith("torch.cuda") for value in facts.values(call.func)):
+        return None
+    if call.func.attr == "cuda":
+        condition = guard(facts, call)
+        return Device("flag", condition) if condition is not None else Device("cuda")
+    if call.func.attr != "to":
+        return None
+    argument = next((item.value for item in call.keywords if item.arg == "device"), call.args[0] if call.args else None)
+    return classify(facts, argument) if argument is not None else None
+
+
+def guard(facts: Facts, call: ast.Call) -> ast.expr | None:
+    """The condition under which a move to CUDA happens, when it is one that says so."""
+    inner: ast.AST = call
+    for up in facts.tree.above(call):
+        if isinstance(up, (*FUNCTIONS, ast.ClassDef, ast.Module)):
+            return None
+        if isinstance(up, ast.IfExp) and inner is up.body and is_flag(facts, up.test):
+            return up.test
+        if isinstance(up, ast.If) and inner in up.body and is_flag(facts, up.test):
+            return up.test
+        inner = up
+    return None
+
+
+def is_flag(facts: Facts, test: ast.expr) -> bool:
+    """Whether a condition is about the device: a name, an attribute, or `torch.cuda.is_available()`."""
+    if isinstance(test, ast.Call):
+        return bool(facts.sites.callee(test) & {"torch.cuda.is_available", "torch.accelerator.is_available"})
+    return dotted(test) is not None
+
+
+def classify(facts: Facts, node: ast.expr) -> Device | None:
+    """What an argument of `.to()` says of the device."""
+    values = facts.values(node)
+    if any(isinstance(value, External) and value.name.startswith("torch.") for value in values):
+        return None  # a dtype
+    places = {place for value in values for place in places_of(facts, value)}
+    if not places:
+        return None
+    if places == {"cpu"}:
+        return Device("cpu")
+    if places == {"cuda"}:
+        return Device("cuda")
+    return Device("object", node, values)
+
+
+def places_of(facts: Facts, value: Value, depth: int = 0) -> Iterator[str]:
+    """The device types that a value may stand for; "?" for one known only at run time."""
+    if isinstance(value, Constant):
+        if isinstance(value.value, str):
+            yield "cuda" if value.value.startswith("cuda") else "cpu" if value.value == "cpu" else "?"
+        elif isinstance(value.value, int) and not isinstance(value.value, bool):
+            yield "cuda"
+    elif isinstance(value, Instance) and value.name == "torch.device" and isinstance(value.site, ast.Call) and value.site.args and depth < 3:
+        for inner in facts.values(value.site.args[0]):
+            yield from places_of(facts, inner, depth + 1)
+    elif not (isinstance(value, Instance) and value.local is not None):
+        yield "?"
+
+
+def names_cuda(facts: Facts) -> bool:
+    """Whether a program without moves still says that it trains on CUDA."""
+    for call in facts.sites.calls:
+        names = facts.sites.callee(call)
+        if names & {"torch.set_default_device", "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"}:
+            return True
+        if "torch.set_default_tensor_type" in names and "cuda" in facts.text(call):
+            return True
+    return False
+
+
+def is_device_object(facts: Facts, values: Values) -> bool:
+    """Whether all values are `torch.device` objects."""
+    made = {"torch.device", "torch.accelerator.current_accelerator", "accelerate.Accelerator.device"}
+    return bool(values) and all(
+        isinstance(value, Instance) and value.name in made or isinstance(value, Constant) and value.value is None for value in values
+    )
+
+
+def is_boolean(facts: Facts, node: ast.expr) -> bool:
+    """Whether an expression is surely a bool."""
+    if isinstance(node, ast.Compare) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return True
+    if isinstance(node, ast.BoolOp):
+        return all(is_boolean(facts, value) for value in node.values)
+    values = facts.values(node)
+    return bool(values) and all(boolean_value(facts, value) for value in values)
+
+
+def boolean_value(facts: Facts, value: Value) -> bool:
+    """Whether a value is a bool: a literal, a test, a switch of the command line."""
+    if isinstance(value, Constant):
+        return isinstance(value.value, bool)
+    if isinstance(value, Instance):
+        return value.name.endswith("is_available")
+    if isinstance(value, Member):
+        return is_switch(facts, value.name)
+    site = getattr(value, "site", None)
+    return isinstance(site, (ast.Compare, ast.UnaryOp, ast.BoolOp)) and is_boolean(facts, site) if isinstance(site, ast.expr) else False
+
+
+def is_switch(facts: Facts, name: str) -> bool:
+    """Whether the command line has a `store_true` switch of that name."""
+    for call in facts.sites.attribute_calls("add_argument"):
+        flags = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        stores = any(
+            isinstance(item.value, ast.Constant) and str(item.value.value).startswith("store_") for item in call.keywords if item.arg == "action"
+        )
+        if stores and any(flag.lstrip("-").replace("-", "_") == name for flag in flags):
+            return True
+    return False
+
+
+def device_expression(facts: Facts, device: Device, scope: ast.Module | FunctionNode, before: ast.AST) -> str | None:
+    """How code of `scope`, just before `before`, can spell the program's device: a name or path bound by then."""
+    if device.node is None:
+        return None
+    for name in candidates(facts, device, scope):
+        root = name.split(".")[0]
+        if bound_before(facts, root, scope, before):
+            return name
+    return None
+
+
+def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -> Iterator[str]:
+    """Names and paths whose values are the device's: of this scope first, then of the module."""
+    known = frozenset(value for value in device.values if not (isinstance(value, Constant) and value.value is None))
+    nodes = [node for node in ast.walk(scope) if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)]
+    for node in sorted(nodes, key=position):
+        path = dotted(node)
+        if path and facts.values(node) & known and not facts.values(node) - device.values:
+            yield path
+    for table in [scope, facts.tree.module(scope).tree if scope not in facts.tree.roots else scope]:
+        for name, values in facts.state.scopes.get(table, {}).items():
+            if values & known and not values - device.values:
+                yield name
+
+
+def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, before: ast.AST) -> bool:
+    """Whether a name has surely been bound when control reaches `before` in `scope`."""
+    if name in facts.state.scopes.get(scope, {}) or scope in facts.tree.roots:
+        if scope not in facts.tree.roots and name in {item.arg for item in ast.walk(scope.args) if isinstance(item, ast.arg)}:  # type: ignore[union-attr]
+            return True
+        return any(
+            facts.tree.lift(before, facts.tree.block(statement)) is not None and position(statement) < position(before)
+            for statement in binders(facts, name, scope)
+        )
+    outer = [up for up in facts.tree.above(scope) if not isinstance(up, ast.ClassDef) and name in facts.state.scopes.get(up, {})]
+    return bool(outer)
+
+
+def binders(facts: Facts, name: str, scope: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a scope that bind a name."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name and facts.tree.scope(node) is scope:
+            yield facts.tree.statement(node)
+        elif isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) == name:
+            yield facts.tree.statement(node)

@@ -1,0 +1,194 @@
+"""Bring one new object to every place that needs it: where it is made, and how each function gets at it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from speedpatch.edits import AddArgument, AddParameter
+from speedpatch.facts.facts import Facts
+from speedpatch.facts.state import parameters_of
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, Function, FunctionNode, Method, Value
+
+Scope = ast.Module | FunctionNode
+
+
+@dataclass(frozen=True)
+class Home:
+    """A place to make the object: behind `anchor` in `scope`; `owner` is set when it becomes an attribute there."""
+
+    anchor: ast.stmt
+    scope: Scope
+    owner: ast.ClassDef | None = None
+
+    def target(self, name: str) -> str:
+        """What the object is assigned to."""
+        if self.owner is None:
+            return name
+        assert isinstance(self.scope, FUNCTIONS)
+        return f"{parameters_of(self.scope)[0]}.{name}"
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why the object cannot be brought to a place."""
+
+    code: str
+    node: ast.AST
+    reason: str
+
+
+def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
+    """Where an object can be made beside others: behind the last statement that binds all of them, per scope."""
+    wanted = set(companions)
+    groups: dict[tuple[ast.AST, ast.ClassDef | None], dict[ast.stmt, set[Value]]] = {}
+    for node in facts.tree.parents:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Store) or not facts.in_script(node):
+            continue
+        held = set(facts.values(node)) & wanted
+        statement = facts.tree.statement(node)
+        if not held or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            continue
+        scope = facts.tree.scope(node)
+        owner = attribute_owner(facts, node, scope) if isinstance(node, ast.Attribute) else None
+        if isinstance(node, ast.Attribute) and owner is None:
+            continue
+        groups.setdefault((scope, owner), {}).setdefault(statement, set()).update(held)
+    found = []
+    for (scope, owner), statements in groups.items():
+        if set().union(*statements.values()) == wanted:
+            anchor = last_together(facts, sorted(statements, key=position))
+            if anchor is not None:
+                found.append(Home(anchor, scope, owner))  # type: ignore[arg-type]
+    return sorted(found, key=lambda home: (home.owner is None, position(home.anchor)))
+
+
+def attribute_owner(facts: Facts, node: ast.Attribute, scope: ast.AST) -> ast.ClassDef | None:
+    """The class whose method writes `self.x`."""
+    owner = facts.tree.owner(scope)
+    if owner is None or not isinstance(scope, FUNCTIONS) or not isinstance(node.value, ast.Name):
+        return None
+    names = parameters_of(scope)
+    return owner if names and node.value.id == names[0] else None
+
+
+def last_together(facts: Facts, statements: list[ast.stmt]) -> ast.stmt | None:
+    """The statement behind which all of several have run, whichever branch was taken."""
+    block = facts.tree.common_block(*statements)
+    return facts.tree.lift(statements[-1], block) if block is not None else None
+
+
+@dataclass
+class Reach:
+    """Finds the expression for a new object in each scope; collects the parameters and arguments it takes."""
+
+    facts: Facts
+    home: Home
+    name: str
+    companions: frozenset[Value]
+    spelled: dict[ast.AST, str | Obstacle] = field(default_factory=dict)
+    edits: list[AddArgument | AddParameter] = field(default_factory=list)
+
+    def expression(self, scope: Scope) -> str | Obstacle:
+        """How `scope` spells the object."""
+        if scope in self.spelled:
+            return self.spelled[scope]
+        direct = self.direct(scope)
+        if direct is not None:
+            self.spelled[scope] = direct
+            return direct
+        known, edits = dict(self.spelled), list(self.edits)
+        self.spelled[scope] = self.name  # a recursion finds its own parameter
+        result = self.threaded(scope)
+        if isinstance(result, Obstacle):
+            self.spelled, self.edits = {**known, scope: result}, edits
+        return result
+
+    def direct(self, scope: Scope) -> str | None:
+        """Without a new parameter: an attribute of self, a name of this scope or of one around it."""
+        around = [scope, *(up for up in self.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
+        if self.home.owner is not None:
+            for up in around:
+                owner = self.facts.tree.owner(up)
+                if owner is not None and isinstance(up, FUNCTIONS) and self.related(owner):
+                    names = parameters_of(up)
+                    return f"{names[0]}.{self.name}" if names else None
+            return None
+        return self.name if self.home.scope in around else None
+
+    def related(self, owner: ast.ClassDef) -> bool:
+        """Whether objects of a class carry the attribute."""
+        mine = self.home.owner
+        assert mine is not None
+        return owner in self.facts.state.bases(mine) or mine in self.facts.state.bases(owner)
+
+    def threaded(self, scope: Scope) -> str | Obstacle:
+        """By a new parameter that every call fills."""
+        if not isinstance(scope, FUNCTIONS):
+            return Obstacle("scope", scope, "the loop is at module level and the optimizer is not")
+        obstacle = self.callable_by_all(scope)
+        if obstacle is not None:
+            return obstacle
+        after = self.neighbour(scope)
+        self.edits.append(AddParameter(self.facts.path(scope), scope, parameter_text(scope, self.name, after), after))
+        for call in self.facts.state.callers[scope]:
+            inner = self.expression(self.facts.tree.scope(call))
+            if isinstance(inner, Obstacle):
+                return inner
+            self.edits.append(self.argument(scope, call, inner, after))
+        return self.name
+
+    def callable_by_all(self, scope: FunctionNode) -> Obstacle | None:
+        """Whether all calls of a function are known and can be edited."""
+        callers = self.facts.state.callers.get(scope)
+        if not callers:
+            return Obstacle("no-callers", scope, f"nothing in this file calls {scope.name}(), so nothing can pass it a scaler")
+        foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
+        if foreign:
+            return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")
+        for node in self.facts.tree.parents:
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and self.passes_function(node, scope):
+                return Obstacle("function-as-value", node, f"{scope.name} is passed around as a value, so its calls cannot be followed")
+        return None
+
+    def passes_function(self, node: ast.Name | ast.Attribute, scope: FunctionNode) -> bool:
+        """Whether an expression hands on a function instead of calling it."""
+        up = self.facts.tree.parent(node)
+        if isinstance(up, ast.Call) and up.func is node:
+            return False
+        return any(
+            isinstance(value, Function) and value.node is scope or isinstance(value, Method) and value.function.node is scope
+            for value in self.facts.values(node)
+        )
+
+    def neighbour(self, scope: FunctionNode) -> str | None:
+        """The parameter to stand behind: the last one that holds a companion, else the last without a default."""
+        positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
+        holding = [name for name in positional if self.facts.state.scopes[scope].get(name, frozenset()) & self.companions]
+        if holding:
+            return holding[-1]
+        required = positional[: len(positional) - len(scope.args.defaults)]
+        return required[-1] if required else None
+
+    def argument(self, scope: FunctionNode, call: ast.Call, text: str, after: str | None) -> AddArgument:
+        """The argument of one call: behind the neighbour's when that is positional, else by keyword."""
+        path = self.facts.path(call)
+        given = self.facts.state.arguments.get((call, scope), {}).get(after or "")
+        if given is not None and given in call.args:
+            return AddArgument(path, call, text, given)
+        keyword = next((item for item in call.keywords if item.value is given), None) if given is not None else None
+        positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
+        bound = 1 if self.facts.tree.owner(scope) is not None else 0
+        first = after is None or positional.index(after) + 1 == bound
+        if first and not call.args and not call.keywords:
+            return AddArgument(path, call, text, None)
+        return AddArgument(path, call, f"{self.name}={text}", keyword)
+
+
+def parameter_text(scope: FunctionNode, name: str, after: str | None) -> str:
+    """The new parameter, with a default where one before it has one."""
+    positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
+    required = positional[: len(positional) - len(scope.args.defaults)]
+    return name if after is None and not scope.args.defaults or after in required else f"{name}=None"

@@ -1,0 +1,121 @@
+"""Which statements compute a loss: backward slices over reaching definitions, and the regions they fill."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from speedpatch.facts.facts import Facts
+from speedpatch.facts.values import FUNCTIONS
+
+GAP = 4
+"""Statements that a region may sweep in between two of its own; a longer gap splits it."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Neighbouring statements first..last of one statement list."""
+
+    block: tuple[ast.stmt, ...]
+
+    @property
+    def first(self) -> ast.stmt:
+        """Where the region starts."""
+        return self.block[0]
+
+    @property
+    def last(self) -> ast.stmt:
+        """Where it ends."""
+        return self.block[-1]
+
+    def holds(self, facts: Facts, node: ast.AST) -> bool:
+        """Whether a node lies in the region."""
+        return facts.tree.lift(node, list(self.block)) is not None
+
+
+def reads(facts: Facts, node: ast.AST) -> Iterable[ast.AST]:
+    """The definitions that reach what a piece of code reads."""
+    for child in ast.walk(node):
+        yield from facts.state.reaching.get(child, ())
+
+
+def slice_of(facts: Facts, roots: Iterable[ast.AST], scope: ast.AST) -> set[ast.stmt]:
+    """All statements of a scope that the roots' values flow from."""
+    found: set[ast.stmt] = set()
+    stack: list[ast.AST] = list(roots)
+    while stack:
+        for definition in reads(facts, stack.pop()):
+            statement = definition if isinstance(definition, ast.stmt) else None
+            if statement is None or statement in found or isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+                continue
+            if isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
+                continue
+            if facts.tree.scope(statement) is scope:
+                found.add(statement)
+                stack.append(statement)
+    return found
+
+
+def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool], limit: ast.AST | None = None) -> bool:
+    """Whether code computes with a model's outputs: it runs a forward, or reads what came from one."""
+    if node not in memo:
+        memo[node] = False
+        memo[node] = facts.sites.contains_forward(node) or any(
+            definition is not node and isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr))
+            and not (limit is not None and definition is limit)
+            and is_downstream(facts, definition, memo, limit)
+            for definition in reads(facts, node)
+        )
+    return memo[node]
+
+
+def group(facts: Facts, members: Iterable[ast.stmt], site: ast.stmt | None, barrier: Callable[[ast.stmt], bool]) -> list[Region]:
+    """Regions around member statements: runs of neighbours, in the outermost list that leaves `site` outside."""
+    lifted: dict[int, tuple[list[ast.stmt], set[int]]] = {}
+    for member in members:
+        block, statement = home(facts, member, site, barrier)
+        entry = lifted.setdefault(id(block), (block, set()))
+        entry[1].add(block.index(statement))
+    regions = [region for block, indexes in lifted.values() for region in runs(block, sorted(indexes), barrier)]
+    return sorted(outermost(facts, regions), key=lambda region: region.first.lineno)
+
+
+def home(facts: Facts, member: ast.stmt, site: ast.stmt | None, barrier: Callable[[ast.stmt], bool]) -> tuple[list[ast.stmt], ast.stmt]:
+    """The statement list that a member's region lies in, and the statement there that holds the member."""
+    own = facts.tree.block(member)
+    if site is None:
+        return own, member
+    for block in facts.tree.blocks(site):
+        statement = facts.tree.lift(member, block)
+        if statement is not None:
+            if statement is facts.tree.lift(site, block) or barrier(statement):
+                return own, member
+            return block, statement
+    return own, member
+
+
+def runs(block: list[ast.stmt], indexes: list[int], barrier: Callable[[ast.stmt], bool]) -> list[Region]:
+    """Join members that are near each other, unless something between them has to stay outside."""
+    found: list[list[int]] = []
+    for index in indexes:
+        gap = block[found[-1][1] + 1 : index] if found else []
+        if found and len(gap) <= GAP and all(is_light(statement) and not barrier(statement) for statement in gap):
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return [Region(tuple(block[first : last + 1])) for first, last in found]
+
+
+def is_light(statement: ast.stmt) -> bool:
+    """Whether a statement may be swept into a region without being part of it."""
+    return isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.If, ast.Assert, ast.Delete))
+
+
+def outermost(facts: Facts, regions: list[Region]) -> list[Region]:
+    """Without the regions that lie in another one."""
+    return [
+        region
+        for region in regions
+        if not any(other is not region and other.holds(facts, region.first) and region.first not in other.block for other in regions)
+    ]

@@ -1,0 +1,134 @@
+"""Where a node lies: its parent, statement, block, function, loops. One walk per module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from speedpatch.facts.values import FUNCTIONS, LOOPS, FunctionNode
+from speedpatch.sources import Module
+
+Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Parents of all nodes of a program, and the module each tree belongs to."""
+
+    modules: tuple[Module, ...]
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    roots: dict[ast.AST, Module] = field(default_factory=dict)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around."""
+        return self.parents.get(node)
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around, from the inside out."""
+        while (up := self.parents.get(node)) is not None:
+            yield up
+            node = up
+
+    def module(self, node: ast.AST) -> Module:
+        """The module that a node lies in."""
+        root = node
+        for root in self.above(node):
+            pass
+        return self.roots[root]
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds a node, or the node itself."""
+        if isinstance(node, ast.stmt):
+            return node
+        return next(up for up in self.above(node) if isinstance(up, ast.stmt))
+
+    def scope(self, node: ast.AST) -> ast.Module | FunctionNode:
+        """The function, or else the module, whose code a node is part of."""
+        return next(up for up in self.above(node) if isinstance(up, (*FUNCTIONS, ast.Module)))
+
+    def owner(self, function: ast.AST) -> ast.ClassDef | None:
+        """The class that a function is a method of."""
+        up = self.parents.get(function)
+        return up if isinstance(up, ast.ClassDef) else None
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statement list that holds a statement."""
+        up = self.parents[statement]
+        for name in BLOCKS:
+            body = getattr(up, name, None)
+            if isinstance(body, list) and statement in body:
+                return body
+        raise AssertionError("a statement lies in a block of its parent")
+
+    def within(self, node: ast.AST, limit: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around, from the inside out, that lie inside `limit`."""
+        for up in self.above(node):
+            if up is limit:
+                return
+            yield up
+
+    def loops(self, node: ast.AST) -> list[ast.stmt]:
+        """The loops whose body runs a node again, in its own scope, from the inside out."""
+        found: list[ast.stmt] = []
+        inner = node
+        for up in self.above(node):
+            if isinstance(up, (*FUNCTIONS, ast.Module, ast.Lambda)):
+                break
+            if isinstance(up, LOOPS) and not (inner in up.orelse or inner is getattr(up, "iter", None)):
+                found.append(up)
+            inner = up
+        return found
+
+    def lift(self, node: ast.AST, block: list[ast.stmt]) -> ast.stmt | None:
+        """The statement of a block that is or holds a node."""
+        chain = [node, *self.above(node)]
+        return next((up for up in chain if any(up is statement for statement in block)), None)  # type: ignore[return-value]
+
+    def blocks(self, node: ast.AST) -> Iterator[list[ast.stmt]]:
+        """The statement lists around a node within its scope, from the inside out."""
+        statement = self.statement(node)
+        while True:
+            yield self.block(statement)
+            up = self.parents[statement]
+            if isinstance(up, (ast.ExceptHandler, ast.match_case)):
+                up = self.parents[up]
+            if not isinstance(up, ast.stmt) or isinstance(up, (*FUNCTIONS, ast.ClassDef)):
+                return
+            statement = up
+
+    def common_block(self, *nodes: ast.AST) -> list[ast.stmt] | None:
+        """The innermost statement list that holds all nodes; None when they lie in different scopes."""
+        for block in self.blocks(nodes[0]):
+            if all(self.lift(node, block) is not None for node in nodes):
+                return block
+        return None
+
+
+def build_tree(modules: tuple[Module, ...]) -> Tree:
+    """Walk every module once."""
+    tree = Tree(modules)
+    for module in modules:
+        tree.roots[module.tree] = module
+        stack: list[ast.AST] = [module.tree]
+        while stack:
+            node = stack.pop()
+            for child in ast.iter_child_nodes(node):
+                if not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)):
+                    tree.parents[child] = node
+                    stack.append(child)
+    return tree
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope in source order, without the bodies of the functions and classes in it."""
+    for child in ast.iter_child_nodes(scope):
+        yield child
+        if not isinstance(child, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            yield from own_nodes(child)
+
+
+def position(node: ast.AST) -> tuple[int, int]:
+    """Where a node starts, for ordering."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

@@ -1,0 +1,73 @@
+"""Gather a script and the local modules that it imports, as sources."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from speedpatch.errors import SourceError
+from speedpatch.read import read_source
+from speedpatch.sources import Source
+
+LIMIT = 200
+ANCESTORS = 4
+
+
+def read_program(script: Source, follow: bool = True) -> tuple[Source, ...]:
+    """The script and, with `follow`, every local module that it imports, directly or not; unreadable ones are left out."""
+    found = {script.path.resolve(): script}
+    queue = [script] if follow else []
+    roots = [script.path.resolve().parent, *script.path.resolve().parent.parents[:ANCESTORS]]
+    while queue and len(found) < LIMIT:
+        current = queue.pop(0)
+        for path in imported_files(current, roots):
+            if path in found:
+                continue
+            try:
+                source = read_source(path)
+            except SourceError:
+                continue
+            found[path] = source
+            queue.append(source)
+    return tuple(found.values())
+
+
+def imported_files(source: Source, roots: list[Path]) -> Iterator[Path]:
+    """The files that a module's import statements can mean."""
+    for level, name in imported_names(source.text):
+        folder = source.path.resolve().parent
+        bases = [folder, *folder.parents][level - 1 : level] if level else [folder, *roots]
+        for base in bases:
+            path = module_file(base, name)
+            if path is not None:
+                yield path
+                break
+
+
+def imported_names(text: str) -> Iterator[tuple[int, str]]:
+    """Relative level and dotted name of everything that a text imports, `from a import b` as `a` and `a.b`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if base:
+                yield node.level, base
+            yield from ((node.level, f"{base}.{alias.name}".lstrip(".")) for alias in node.names if alias.name != "*")
+
+
+def module_file(base: Path, name: str) -> Path | None:
+    """The file of a module below a folder, if there is one."""
+    stem = base.joinpath(*name.split("."))
+    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if path.is_file():
+            return path.resolve()
+    return None

@@ -1,0 +1,192 @@
+"""`speedpatch apply`: show, ask, write; or one of the ways that do not ask."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from speedpatch import registry
+from speedpatch.codemod import Outcome, Stage
+from speedpatch.config import UsageError
+from speedpatch.errors import SourceError
+from speedpatch.gather import Gathered, gather, gather_stdin
+from speedpatch.machine import to_json, to_sarif
+from speedpatch.run import STDIN, Report, internal, run_job
+from speedpatch.selection import Request
+from speedpatch.text import change_of, count, print_diff, print_errors, print_outcomes, print_sum, say
+from speedpatch.undo import keep_patch
+from speedpatch.write import write_source
+
+CHANGES, DECLINED, FAILED = 1, 3, 123
+STAGES: tuple[str, ...] = Stage.__args__  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What to do with the result: `show` previews and, on a terminal, asks."""
+
+    action: Literal["show", "diff", "check", "write"] = "show"
+    form: Literal["text", "json", "sarif"] = "text"
+    interactive: bool = False
+    strict: bool = False
+
+
+def apply(paths: Sequence[Path], request: Request, output: Output, follow: bool = True) -> int:
+    """Patch everything under the paths; the exit code."""
+    if STDIN in paths:
+        return apply_to_stdin(paths, request, output)
+    gathered = gather(paths, request, follow)
+    asks = output.action == "show" and output.form == "text" and sys.stdin.isatty() and sys.stdout.isatty()
+    if output.interactive:
+        if not asks:
+            raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
+        gathered = replace(gathered, reports=tuple(map(ask_by_stage, gathered.reports)))
+    elif asks:
+        return apply_asking(gathered, output)
+    if output.action == "write" or output.interactive:
+        gathered = write_changed(gathered)
+    tell(gathered, output)
+    return exit_code(gathered.reports, output)
+
+
+def apply_to_stdin(paths: Sequence[Path], request: Request, output: Output) -> int:
+    """Patch standard input to standard output, as an editor's filter does."""
+    if len(paths) > 1:
+        raise UsageError("- stands for standard input: it goes with no other path")
+    report = gather_stdin(sys.stdin.buffer.read(), request)
+    if output.form != "text" or output.action in ("diff", "check"):
+        tell(Gathered((report,)), output)
+        return exit_code([report], output)
+    if report.error is None:
+        source = report.after or report.before
+        sys.stdout.buffer.write(source.encode() if source else report.job.raw if report.job else b"")
+        sys.stdout.buffer.flush()
+    print_outcomes([report], sys.stderr)
+    return exit_code([report], output)
+
+
+def apply_asking(gathered: Gathered, output: Output) -> int:
+    """Show everything, then ask once."""
+    changed = [report for report in gathered.reports if report.changed]
+    print_diff(map(change_of, changed))
+    print_outcomes(gathered.reports, verb="would be applied")
+    print_sum(gathered.reports, gathered.skipped, "would change")
+    if changed:
+        if ask(f"write {count(len(changed), 'file')}?", "yN") == "y":
+            written = write_changed(gathered)
+            print_errors([new for old, new in zip(gathered.reports, written.reports, strict=True) if not old.error])
+            tell_written(written)
+            return exit_code(written.reports, output)
+        say("nothing written")
+    return exit_code(gathered.reports, output)
+
+
+def ask_by_stage(report: Report) -> Report:
+    """Show what each optimization adds to the file, and keep those that the user wants."""
+    if report.job is None or report.before is None or not report.changed:
+        return report
+    kept: tuple[str, ...] = ()
+    best = replace(report, after=None, outcomes=tuple(item for item in report.outcomes if item.status != "applied"))
+    applied = {outcome.codemod for outcome in report.outcomes if outcome.status == "applied"}
+    for name in sorted(applied, key=lambda name: STAGES.index(registry.codemods()[name].stage)):
+        trial = run_job(replace(report.job, names=(*kept, name), others=()))
+        step = replace(change_of(trial), before=(best.after or report.before).encode())
+        if trial.error or step.before == step.after:
+            continue
+        print_diff([step])
+        print_outcomes([replace(trial, outcomes=of_codemod(trial, name))], verb="would be applied")
+        answer = ask(f"{report.path}: apply {name}?", "yNq")
+        if answer == "y":
+            kept, best = (*kept, name), replace(best, after=trial.after, outcomes=trial.outcomes)
+        elif answer == "q":
+            break
+    return best
+
+
+def of_codemod(report: Report, name: str) -> tuple[Outcome, ...]:
+    """The outcomes of one codemod."""
+    return tuple(outcome for outcome in report.outcomes if outcome.codemod == name)
+
+
+def ask(question: str, answers: str) -> str:
+    """The first letter of the answer; no, in capitals, is what silence means."""
+    sys.stdout.flush()
+    try:
+        answer = input(f"{question} [{'/'.join(answers)}] ").strip().lower()[:1]
+    except EOFError:
+        print()
+        return "n"
+    return answer if answer and answer in answers.lower() else "n"
+
+
+def write_changed(gathered: Gathered) -> Gathered:
+    """Write what changed, the way back first."""
+    changed = [report for report in gathered.reports if report.after is not None]
+    sources = {report.path: report.after for report in changed if report.after is not None}
+    try:
+        patch = keep_patch(list(sources.values()))
+    except SourceError as error:
+        return with_failures(gathered, {path: str(error) for path in sources})
+    failures: dict[Path, str] = {}
+    for path, source in sources.items():
+        try:
+            write_source(source)
+        except SourceError as error:
+            failures[path] = str(error)
+        except Exception as error:
+            failures[path] = f"{path}: {internal(error)}"
+    if failures:
+        patch = keep_patch([source for path, source in sources.items() if path not in failures], over=patch)
+    return replace(with_failures(gathered, failures), patch=patch)
+
+
+def with_failures(gathered: Gathered, failures: dict[Path, str]) -> Gathered:
+    """The reports, those of files that could not be written as failed."""
+    reports = [
+        report.failed(failures[report.path]) if report.path in failures else report for report in gathered.reports
+    ]
+    return replace(gathered, reports=tuple(reports))
+
+
+def tell(gathered: Gathered, output: Output) -> None:
+    """Print the result: on stdout what was asked for, on stderr the rest."""
+    reports = gathered.reports
+    if output.form != "text":
+        print(to_json(reports) if output.form == "json" else to_sarif(reports))
+        print_errors(reports)
+        if output.action == "show" and any(report.changed for report in reports):
+            say("nothing written: use --yes to write", file=sys.stderr)
+    elif output.action == "write" or output.interactive:
+        print_outcomes(reports)
+        tell_written(gathered)
+    elif output.action == "check":
+        print_outcomes(reports, verb="would be applied")
+        print_sum(reports, gathered.skipped, "would change")
+    else:
+        print_diff(change_of(report) for report in reports if report.changed)
+        print_outcomes(reports, sys.stderr, verb="would be applied")
+        print_sum(reports, gathered.skipped, "would change", sys.stderr)
+        if output.action == "show" and any(report.changed for report in reports):
+            say("nothing written: there is no terminal to ask on, use --yes to write", file=sys.stderr)
+
+
+def tell_written(gathered: Gathered) -> None:
+    """What was written, what failed, and where the way back lies."""
+    print_sum(gathered.reports, gathered.skipped, "changed")
+    if gathered.patch:
+        changed = [str(report.path) for report in gathered.reports if report.changed]
+        what = changed[0] if len(changed) == 1 else "PATH..."
+        say(f"to undo: speedpatch revert {what} (the reverse patch is {gathered.patch})")
+
+
+def exit_code(reports: Sequence[Report], output: Output) -> int:
+    """The worst of what happened."""
+    if any(report.error for report in reports):
+        return FAILED
+    if output.action == "check" and any(report.changed for report in reports):
+        return CHANGES
+    declined = any(outcome.status == "declined" for report in reports for outcome in report.outcomes)
+    return DECLINED if output.strict and declined else 0

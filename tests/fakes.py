@@ -1,0 +1,111 @@
+"""A registry and a heart of few words: what a file says decides what happens to it.
+
+Command-line tests are about the command line, so they bring their own codemods. `python tests/fakes.py ARGS`
+runs speedpatch with them.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from speedpatch import patch, registry
+from speedpatch.codemod import Codemod, Group, Options, Outcome, Parity, Status
+from speedpatch.errors import SourceError
+from speedpatch.patch import FileResult, Result
+from speedpatch.sources import Source
+
+
+def fake_codemod(name: str, group: Group, parity: Parity, options: tuple[str, ...] = ()) -> Codemod:
+    """A codemod that adds a line with its name."""
+    return Codemod(
+        name=name,
+        group=group,
+        stage="compile" if name == "compile" else "amp",
+        summary=f"the summary of {name}",
+        since="2.4",
+        parity=parity,
+        needs="",
+        docs=f"The docs of {name}.",
+        plan=lambda facts, options: [],
+        options=options,
+    )
+
+
+CODEMODS = {
+    item.name: item
+    for item in (
+        fake_codemod("amp", "speed", "close", ("amp_dtype",)),
+        fake_codemod("compile", "speed", "close", ("compile_mode",)),
+        fake_codemod("non-blocking", "speed", "exact"),
+        fake_codemod("prune", "model", "changed"),
+    )
+}
+
+
+def fake_patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Options) -> Result:
+    """Add `# NAME` for every codemod, unless the text says otherwise."""
+    script = sources[0]
+    obey(script)
+    after, outcomes = script, []
+    for codemod in codemods:
+        status = status_of(codemod.name, after.text)
+        outcomes.append(outcome(codemod, status, script.path))
+        if status == "applied":
+            value = options.amp_dtype if codemod.name == "amp" else "on"
+            newline = "\r\n" if "\r\n" in script.text else "\n"
+            after = after.with_text(f"{after.text}# {codemod.name} {value}{newline}")
+    others = [FileResult(source, source) for source in sources[1:]]
+    return Result((FileResult(script, after), *others), tuple(outcomes))
+
+
+def obey(script: Source) -> None:
+    """Do what the text says happens in the middle of the work."""
+    if "CRASH" in script.text:
+        raise KeyError("what\nwas I doing")
+    if "DEEP" in script.text:
+        raise RecursionError
+    if "KILL" in script.text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        ast.parse(script.text)
+    except SyntaxError as error:
+        raise SourceError(str(script.path), str(error.msg), error.lineno or 0, error.offset or 0) from None
+
+
+def status_of(name: str, text: str) -> Status:
+    """What becomes of a codemod."""
+    if f"# {name} " in text:
+        return "already"
+    return "declined" if f"NO {name}" in text else "not_applicable" if "NOTHING" in text else "applied"
+
+
+def outcome(codemod: Codemod, status: Status, path: Path) -> Outcome:
+    """An outcome on line 1."""
+    return Outcome(
+        codemod.name, status, f"{codemod.name}.{status}", str(path), 1, f"because of {status}", codemod.parity
+    )
+
+
+def install() -> None:
+    """Put the fakes in the place of the real ones."""
+    registry.codemods = lambda: CODEMODS  # type: ignore[assignment]
+    patch.patch = fake_patch
+
+
+def without_docs(name: str) -> Codemod:
+    """A codemod of the fakes with other docs, for screens."""
+    return replace(CODEMODS[name], docs="")
+
+
+if __name__ == "__main__":
+    install()
+    from speedpatch.__main__ import main
+
+    sys.argv[0] = "speedpatch"
+    main()

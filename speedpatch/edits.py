@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from speedpatch.sources import Module
 
@@ -27,7 +27,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Around:
-    """Write `before` and `after` right around an expression, whose own edits are kept; several nest by order."""
+    """Write `before` and `after` around an expression, whose own edits are kept; of several the later is outside."""
 
     path: Path
     node: ast.expr
@@ -120,6 +120,13 @@ class Import:
 
 
 Edit = Replace | Around | Insert | Delete | Wrap | AddArgument | AddParameter | AddEntry | Import
+
+Kind = TypeVar("Kind", bound=Edit)
+
+
+def pick(edits: Iterable[Edit], kind: type[Kind]) -> list[Kind]:
+    """The edits of one kind."""
+    return [edit for edit in edits if isinstance(edit, kind)]
 
 
 def apply_edits(module: Module, edits: Iterable[Edit]) -> Module:

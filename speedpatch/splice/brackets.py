@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from speedpatch.errors import PatchError
 from speedpatch.splice.merge import Kind, Splice
 from speedpatch.splice.text import Text
 
+COMMENT = re.compile(r"[ \t\f]*#[^\r\n]*")
 TOKEN = re.compile(r"#[^\r\n]*|\\?(?:\r\n|\n|\r)|[ \t\f]+|[\w.]+|.", re.DOTALL)
 
 
@@ -77,12 +77,9 @@ def outside(text: str, offset: int, spans: Sequence[tuple[int, int]]) -> Iterato
             offset = end
 
 
-def find_open(text: Text, offset: int, bracket: str = "(") -> int:
-    """The offset behind the first opening bracket from an offset on."""
-    for start, token in outside(text.text, offset, ()):
-        if token == bracket:
-            return start + 1
-    raise PatchError(f"no {bracket} behind line {text.line(offset) + 1}")
+def find_open(text: Text, offset: int) -> int:
+    """The offset behind the first opening parenthesis from an offset on."""
+    return next(start for start, token in outside(text.text, offset, ()) if token == "(") + 1
 
 
 def add_items(text: Text, additions: Iterable[Addition]) -> Iterator[Splice]:
@@ -111,20 +108,24 @@ def add_at(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> It
 
 def has_lines(text: Text, bracket: Bracket) -> bool:
     """Whether each item has a line of its own."""
-    starts = [not text.text[text.line_start(item.start) : item.start].strip() for item in bracket.items]
+    starts = [starts_line(text, item) for item in bracket.items]
     return all(starts[1:]) and (starts[0] or len(starts) > 1)
+
+
+def starts_line(text: Text, item: Item) -> bool:
+    """Whether an item is the first on its line."""
+    return not text.text[text.line_start(item.start) : item.start].strip()
 
 
 def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> Iterator[Splice]:
     """Add items on lines of their own."""
     neighbour = bracket.items[max(index - 1, 0)]
-    white = text.text[text.line_start(neighbour.start) : neighbour.start]
-    indent = white if not white.strip() else " " * len(white)
+    model = neighbour if starts_line(text, neighbour) else bracket.items[1]
+    indent = text.text[text.line_start(model.start) : model.start]
     newline = text.newline(neighbour.start)
     if index == 0:
-        yield Splice(
-            neighbour.start, neighbour.start, "".join(f"{item},{newline}{indent}" for item in texts), Kind.ITEM
-        )
+        lines = "".join(f"{item},{newline}{indent}" for item in texts)
+        yield Splice(neighbour.start, neighbour.start, lines, Kind.ITEM)
         return
     is_last = neighbour.comma is None
     if is_last:
@@ -137,16 +138,13 @@ def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) ->
 
 def end_of_comment(text: str, offset: int) -> int:
     """The end of a comment that follows an offset on its line, the offset itself if there is none."""
-    match = re.compile(r"[ \t\f]*#[^\r\n]*").match(text, offset)
+    match = COMMENT.match(text, offset)
     return match.end() if match else offset
 
 
 def item_behind(bracket: Bracket, offset: int) -> int:
-    """The index behind the item that an offset lies in. Raises PatchError when there is no such item."""
-    for index, item in enumerate(bracket.items):
-        if item.start <= offset < item.end:
-            return index + 1
-    raise PatchError("the item to add behind is not in these brackets")
+    """The index behind the item that an offset lies in."""
+    return next(index + 1 for index, item in enumerate(bracket.items) if item.start <= offset < item.end)
 
 
 def spans_of(text: Text, nodes: Iterable[ast.expr | ast.keyword | ast.arg]) -> list[tuple[int, int]]:

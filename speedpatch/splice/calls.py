@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from speedpatch.errors import PatchError
 from speedpatch.splice.brackets import Addition, Bracket, find_open, item_behind, read_bracket, spans_of
 from speedpatch.splice.merge import Kind, Splice
-from speedpatch.splice.text import Text
+from speedpatch.splice.text import Conflict, Text
 
 if TYPE_CHECKING:
     from speedpatch.edits import AddArgument, AddEntry, AddParameter
@@ -38,7 +37,7 @@ def add_argument(text: Text, edit: AddArgument) -> Addition:
     bracket = read_bracket(text, open, spans)
     if edit.after is not None:
         if edit.after not in nodes:
-            raise PatchError(f"the argument to add behind is not in the call of line {call.lineno}")
+            raise Conflict("the argument to add behind is not in this call", call)
         return Addition(bracket, item_behind(bracket, max(text.start(edit.after), open)), edit.text)
     return Addition(bracket, argument_index(text, bracket, edit.text), edit.text)
 
@@ -67,7 +66,7 @@ def add_entry(text: Text, edit: AddEntry) -> Addition:
     nodes = [node for node in (*edit.node.keys, *edit.node.values) if node is not None]
     bracket = read_bracket(text, text.start(edit.node) + 1, spans_of(text, nodes))
     if edit.after not in edit.node.values:
-        raise PatchError(f"the entry to add behind is not in the dict of line {edit.node.lineno}")
+        raise Conflict("the entry to add behind is not in this dict", edit.node)
     return Addition(bracket, item_behind(bracket, text.start(edit.after)), edit.text)
 
 
@@ -103,17 +102,16 @@ def parameter_index(sources: list[str], edit: AddParameter) -> int:
     if edit.after is None:
         return next((index for index, source in enumerate(sources) if source.startswith("*")), len(sources))
     if edit.after not in names:
-        raise PatchError(f"{edit.function.name} of line {edit.function.lineno} has no parameter {edit.after}")
+        raise Conflict(f"{edit.function.name} has no parameter {edit.after}", edit.function)
     return names.index(edit.after) + 1
 
 
 def refuse_parameters(function: Function, sources: list[str]) -> None:
-    """Raise PatchError when Python would refuse these parameters."""
+    """Raise Conflict when Python would refuse these parameters."""
     try:
         compile(f"def function(\n{NEXT.join(sources)}\n): pass", "", "exec", dont_inherit=True)
     except SyntaxError as error:
-        reason = f"cannot add a parameter to {function.name} of line {function.lineno}: {error.msg}"
-        raise PatchError(reason) from None
+        raise Conflict(f"cannot add a parameter to {function.name}: {error.msg}", function) from None
 
 
 def name_of(source: str) -> str:

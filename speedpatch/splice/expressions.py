@@ -1,28 +1,86 @@
-"""Replace expressions and write around them."""
+"""Edit inside statements: replace expressions, write around them, add to what is in brackets."""
 
 from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from speedpatch.errors import PatchError
+from speedpatch.edits import AddArgument, AddEntry, AddParameter, Around, Delete, Edit, Replace, pick
+from speedpatch.splice import calls
+from speedpatch.splice.brackets import Addition, add_items
 from speedpatch.splice.literals import walk
 from speedpatch.splice.merge import Kind, Splice
 from speedpatch.splice.statements import Statements
-from speedpatch.splice.text import Text
+from speedpatch.splice.text import Conflict, Text
 
-if TYPE_CHECKING:
-    from speedpatch.edits import Around, Replace
+
+def splice_expressions(statements: Statements, edits: Sequence[Edit]) -> Iterator[Splice]:
+    """The splices of edits inside statements."""
+    kept = keep_edits(statements, edits)
+    text = statements.text
+    for edit in unique_replaces(pick(kept, Replace)):
+        yield replace(text, edit, *span(statements, edit.node))
+    for order, around in enumerate(pick(kept, Around)):
+        yield from surround(text, around, *span(statements, around.node), order)
+    for call in dict.fromkeys(edit.call for edit in pick(kept, AddArgument)):
+        yield from calls.enclose_generator(text, call)
+    additions = [calls.add_argument(text, edit) for edit in pick(kept, AddArgument)]
+    additions += [calls.add_entry(text, edit) for edit in pick(kept, AddEntry)]
+    additions += add_parameters(statements, pick(kept, AddParameter))
+    yield from add_items(text, additions)
+
+
+def keep_edits(statements: Statements, edits: Iterable[Edit]) -> list[Edit]:
+    """The edits inside statements that no other edit removes. Raises Conflict for ones that cannot be made."""
+    edits = list(edits)
+    anchors = [(edit, node) for edit in edits if (node := anchor_of(edit)) is not None]
+    refuse_templates(statements, (node for _, node in anchors if isinstance(node, ast.expr)))
+    replaced = Spans.of(span(statements, edit.node) for edit in pick(edits, Replace))
+    gone = Spans.of((statements.start(edit.node), statements.text.end(edit.node)) for edit in pick(edits, Delete))
+    kept = []
+    for edit, node in anchors:
+        place = span(statements, node)
+        if isinstance(edit, (AddArgument, AddEntry)) and place in replaced.spans:
+            raise Conflict("something is added to an expression that is replaced", node)
+        if not gone.hold(*place) and (place in replaced.spans or not replaced.hold(*place)):
+            kept.append(edit)
+    return kept
+
+
+def anchor_of(edit: Edit) -> ast.expr | ast.stmt | None:
+    """The node that an edit inside a statement is about, None for other edits."""
+    if isinstance(edit, (Replace, Around, AddEntry)):
+        return edit.node
+    if isinstance(edit, AddArgument):
+        return edit.call
+    return edit.function if isinstance(edit, AddParameter) else None
+
+
+def unique_replaces(edits: Iterable[Replace]) -> Iterable[Replace]:
+    """One replacement for each node. Raises Conflict for two different ones."""
+    replaces: dict[ast.expr, Replace] = {}
+    for edit in edits:
+        if replaces.setdefault(edit.node, edit).text != edit.text:
+            raise Conflict("two replacements of one expression", edit.node)
+    return replaces.values()
+
+
+def add_parameters(statements: Statements, edits: Sequence[AddParameter]) -> Iterator[Addition]:
+    """Where added parameters go, function by function."""
+    for function in dict.fromkeys(edit.function for edit in edits):
+        statements.position(function)
+        mine = [edit for edit in edits if edit.function is function]
+        yield from calls.add_parameters(statements.text, function, mine)
 
 
 @dataclass(frozen=True)
 class Spans:
     """Spans that lose the edits inside them; sorted, apart from each other."""
 
-    spans: tuple[tuple[int, int], ...]
+    sorted: tuple[tuple[int, int], ...]
+    spans: frozenset[tuple[int, int]]
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int]]) -> Spans:
@@ -31,24 +89,24 @@ class Spans:
         for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
             if not found or end > found[-1][1]:
                 found.append((start, end))
-        return cls(tuple(found))
+        return cls(tuple(found), frozenset(found))
 
     def hold(self, start: int, end: int) -> bool:
-        """Whether a span lies inside one of these and is not that span itself."""
-        index = bisect_right(self.spans, (start, float("inf"))) - 1
-        return index >= 0 and end <= self.spans[index][1] and (start, end) != self.spans[index]
+        """Whether a span lies inside one of these or is one."""
+        index = bisect_right(self.sorted, (start, float("inf"))) - 1
+        return index >= 0 and end <= self.sorted[index][1]
 
 
 def refuse_templates(statements: Statements, nodes: Iterable[ast.expr]) -> None:
-    """Raise PatchError for a node inside a formatted string, or in no tree of ours."""
+    """Raise Conflict for a node inside a formatted string, or in no tree of ours."""
     wanted = set(nodes)
     if wanted:
         wanted.difference_update(walk([statements.tree]))
     for node in wanted:
-        raise PatchError(f"the expression of line {node.lineno} is inside a formatted string or another module")
+        raise Conflict("this expression is inside a formatted string or in another module", node)
 
 
-def span(statements: Statements, node: ast.expr) -> tuple[int, int]:
+def span(statements: Statements, node: ast.expr | ast.stmt) -> tuple[int, int]:
     """The span of an expression; a generator that shares the parentheses of a call is what is inside them."""
     text = statements.text
     start, end = text.start(node), text.end(node)

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speedpatch.splice.blocks import is_text
-from speedpatch.splice.statements import Definition, Statements
+from speedpatch.splice.statements import Definition, Statements, is_text
 
 HEADER = re.compile(r"(?:#[^\r\n]*(?:\r\n|\n|\r|\Z))*")
 MARKS = re.compile(r"(?:#!.*(?:\r\n|\n|\r|\Z))?(?:#.*coding[:=].*(?:\r\n|\n|\r|\Z))?")
@@ -35,8 +34,8 @@ def find_place(statements: Statements) -> Place:
     if body and is_text(body[0]):
         return behind(statements, body[0], blanks=1)
     offset = header_end(statements)
-    following = body[0] if body else None
-    return Place(None, offset, 0, blank_lines(following) if following else int(offset < len(statements.text.text)))
+    is_crowded = offset < len(statements.text.text) and not BLANK.match(statements.text.text, offset)
+    return Place(None, offset, 0, blank_lines(body[0] if body else None) if is_crowded else 0)
 
 
 def behind(statements: Statements, anchor: ast.stmt, blanks: int) -> Place:

@@ -7,7 +7,6 @@ import io
 import tokenize
 from collections.abc import Iterable, Iterator
 
-from speedpatch.errors import PatchError
 from speedpatch.sources import NEWLINE
 from speedpatch.splice.text import Text
 
@@ -70,12 +69,10 @@ def reindent(text: str, indent: str, unit: str) -> str:
 
 
 def text_lines(text: str) -> frozenset[int]:
-    """The lines of new code that begin inside a string. Raises PatchError when it is no code."""
+    """The lines of new code that begin inside a string; a header is no code of its own and holds none."""
     try:
         return inner_lines(Text.of(text), [ast.parse(text)])
     except SyntaxError:
-        if '"""' in text or "'''" in text:
-            raise PatchError(f"the new code is not valid: {text!r}") from None
         return frozenset()
 
 

@@ -36,7 +36,7 @@ class Splice:
 
 
 @dataclass
-class Lines:
+class Result:
     """Collect the pieces of the result and the origin of each of its lines."""
 
     before: Text
@@ -94,16 +94,17 @@ class Lines:
 
 def merge(before: Text, origin: Sequence[int], splices: Iterable[Splice]) -> tuple[str, tuple[int, ...]]:
     """The text with all splices made, and the origin of each line. Raises PatchError when splices overlap."""
-    lines = Lines(before, origin)
+    result = Result(before, origin)
     position = 0
     for splice in sorted(splices, key=lambda splice: (splice.start, splice.kind, splice.rank)):
         if splice.start < position and splice.kind is Kind.INDENT:
             continue
         if splice.start < position:
-            raise PatchError(f"edits overlap on line {before.line(splice.start) + 1}")
-        lines.keep(position, splice.start)
-        lines.put(splice)
+            line = result.origin[before.line(splice.start)]
+            raise PatchError(f"edits overlap on line {line}")
+        result.keep(position, splice.start)
+        result.put(splice)
         position = splice.end
-    lines.keep(position, len(before.text))
-    lines.finish()
-    return "".join(lines.pieces), tuple(lines.origins)
+    result.keep(position, len(before.text))
+    result.finish()
+    return "".join(result.pieces), tuple(result.origins)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from speedpatch.errors import PatchError
-from speedpatch.splice.text import Text
+from speedpatch.splice.text import Conflict, Text
 
 SEPARATOR = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\n|\r))*;(?:[ \t\f;]|\\(?:\r\n|\n|\r))*")
 COMMENT_LINE = re.compile(r"[ \t\f]*(#[^\r\n]*)?(\r\n|\n|\r|\Z)")
@@ -76,9 +75,9 @@ class Statements:
         return cls(Text.of(text), locate(tree), tree)
 
     def position(self, statement: ast.stmt) -> Position:
-        """Where a statement stands. Raises PatchError for one of another tree."""
+        """Where a statement stands. Raises Conflict for one of another tree."""
         if statement not in self.positions:
-            raise PatchError(f"the statement of line {statement.lineno} is not in this module")
+            raise Conflict("this statement is not in the module", statement)
         return self.positions[statement]
 
     def start(self, statement: ast.stmt) -> int:
@@ -137,9 +136,7 @@ class Statements:
     def opening(self, statement: ast.stmt) -> int:
         """Where the line behind the header starts whose body a statement begins; comments stand in between."""
         here = self.head(statement)
-        while here and (match := COMMENT_LINE.match(self.text.text, above := self.text.line_start(here - 1))):
-            if match.end() < here:
-                break
+        while here and COMMENT_LINE.match(self.text.text, above := self.text.line_start(here - 1)):
             here = above
         return here
 
@@ -180,6 +177,12 @@ class Statements:
         steps = Counter(self.step(node) for node, position in self.positions.items() if position.index == 0)
         del steps[""]
         return steps.most_common(1)[0][0] if steps else "    "
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """Whether a statement is a string, as a docstring is."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def width(indent: str) -> int:

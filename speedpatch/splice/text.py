@@ -17,6 +17,15 @@ LEADING = re.compile(r"[ \t\f]*")
 Node: TypeAlias = ast.expr | ast.stmt | ast.ExceptHandler | ast.pattern | ast.keyword | ast.arg
 
 
+class Conflict(Exception):
+    """Edits that cannot be made, with the node that they are about."""
+
+    def __init__(self, reason: str, node: Node) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.node = node
+
+
 @dataclass(frozen=True)
 class Text:
     """A text and where its lines start; an unfinished last line and an empty one behind the last ending count."""

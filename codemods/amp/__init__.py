@@ -153,7 +153,7 @@ def autocast(amp: Amp, region: Region, enabled: Enabled) -> str | Obstacle:
 def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Finding]:
     """The line that makes the scaler, behind the optimizer."""
     home = reach.home
-    condition = enabled.variable(home.scope) or (None if enabled.always else enabled.test(home.scope, home.anchor, after=True))
+    condition = enabled.variable(home.scope) or (None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before))
     if condition is None and not enabled.always:
         condition = model_condition(amp, reach)
     if condition is None and not enabled.always:
@@ -161,7 +161,7 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
         return
     on = f", enabled={condition}" if condition else ""
     text = f'{home.target(reach.name)} = {amp.torch("amp.GradScaler", home.anchor)}("{amp.device_type}"{on})'
-    yield Insert(amp.facts.path(home.anchor), home.anchor, "after", text, slot=2)
+    yield Insert(amp.facts.path(home.anchor), home.anchor, "before" if home.before else "after", text, slot=2)
 
 
 def model_condition(amp: Amp, reach: Reach) -> str | None:

@@ -51,12 +51,13 @@ class Enabled:
 
     def share(self, home: Home, uses: list[tuple[Scope, ast.stmt]]) -> None:
         """A variable, or attribute, beside the scaler if regions can see it."""
-        test = self.test(home.scope, home.anchor, after=True)
-        if test is None or not any(self.sees(home, scope) for scope, _ in uses):
+        test = self.test(home.scope, home.anchor, after=not home.before)
+        if test is None or test.isidentifier() or not any(self.sees(home, scope) for scope, _ in uses):
             return
         name = self.free_name()
         anchor = self.anchor(home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope])
-        self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, "after", f"{home.target(name)} = {test}", slot=1))
+        where = "before" if home.before and anchor is home.anchor else "after"
+        self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, where, f"{home.target(name)} = {test}", slot=1))  # type: ignore[arg-type]
         self.name = name
         self.variables[home.scope if home.owner is None else home.owner] = home.target(name)
 
@@ -68,7 +69,7 @@ class Enabled:
     def define_in(self, scope: Scope, before: ast.stmt) -> None:
         """A local variable ahead of the first region of a scope, behind the device."""
         test = self.test(scope, before)
-        if test is None:
+        if test is None or test.isidentifier():
             return
         name = self.free_name()
         root = test_root(test)

@@ -78,13 +78,7 @@ def numpy_source(amp: Amp, call: ast.Call) -> ast.expr | None:
 
 def is_output(amp: Amp, node: ast.expr, regions: Regions) -> bool:
     """Whether an expression is a floating-point output of a model computed in a region, at most reshaped."""
-    while True:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SHAPES and not amp.facts.sites.is_forward(node):
-            node = node.func.value
-        elif isinstance(node, ast.Attribute) and node.attr in SHAPES or isinstance(node, ast.Subscript):
-            node = node.value
-        else:
-            break
+    node = bare(amp, node)
     if isinstance(node, ast.Call):
         return amp.facts.sites.is_forward(node) and in_region(amp, node, regions)
     definitions = amp.facts.state.reaching.get(node, frozenset())
@@ -93,14 +87,30 @@ def is_output(amp: Amp, node: ast.expr, regions: Regions) -> bool:
     )
 
 
+def bare(amp: Amp, node: ast.expr) -> ast.expr:
+    """A tensor without the reshaping and pointwise functions around it."""
+    while True:
+        if functional(amp, node):
+            node = node.args[0]  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SHAPES and not amp.facts.sites.is_forward(node):
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr in SHAPES or isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return node
+
+
 def comes_from_forward(amp: Amp, item: ast.Assign) -> bool:
     """Whether an assignment takes what a model gave, not an index into it."""
-    value: ast.expr = item.value
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SHAPES and not amp.facts.sites.is_forward(value):
-        value = value.func.value
-    while isinstance(value, ast.Subscript):
-        value = value.value
+    value = bare(amp, item.value)
     return isinstance(value, ast.Call) and amp.facts.sites.is_forward(value)
+
+
+def functional(amp: Amp, value: ast.expr) -> bool:
+    """`torch.sigmoid(x)` and the like."""
+    return isinstance(value, ast.Call) and bool(value.args) and any(
+        name.startswith("torch.") and name.split(".")[-1] in SHAPES for name in amp.facts.sites.callee(value)
+    )
 
 
 def in_region(amp: Amp, node: ast.AST, regions: Regions) -> bool:

@@ -64,6 +64,6 @@ def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
         if not any(up is loop for site in made for up in tree.above(site)):
             return Obstacle("scaler-in-loop", home.anchor, "the optimizer is bound inside a loop but made outside it")
     for site in sites:
-        if tree.scope(site) is home.scope and home.owner is None and position(site) < position(home.anchor):
+        if tree.scope(site) is home.scope and home.owner is None and not home.before and position(site) < position(home.anchor):
             return Obstacle("before-optimizer", site, "this runs before the optimizer is made")
     return None

@@ -10,18 +10,19 @@ from speedpatch.edits import AddArgument, AddParameter
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, Function, FunctionNode, Method, Value
+from speedpatch.facts.values import FUNCTIONS, Function, FunctionNode, Instance, Method, Value
 
 Scope = ast.Module | FunctionNode
 
 
 @dataclass(frozen=True)
 class Home:
-    """A place to make the object: behind `anchor` in `scope`; `owner` is set when it becomes an attribute there."""
+    """A place to make the object: behind `anchor` in `scope`, or `before` it; with `owner` it becomes an attribute."""
 
     anchor: ast.stmt
     scope: Scope
     owner: ast.ClassDef | None = None
+    before: bool = False
 
     def target(self, name: str) -> str:
         """What the object is assigned to."""
@@ -62,7 +63,18 @@ def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
             anchor = last_together(facts, sorted(statements, key=position))
             if anchor is not None:
                 found.append(Home(anchor, scope, owner))  # type: ignore[arg-type]
-    return sorted(found, key=lambda home: (home.owner is None, position(home.anchor)))
+    return sorted(found or nameless(facts, wanted), key=lambda home: (home.owner is None, position(home.anchor)))
+
+
+def nameless(facts: Facts, wanted: set[Value]) -> list[Home]:
+    """Companions that are made inside a call, `fit(net, Adam(...))`: ahead of that statement."""
+    sites = [value.site for value in wanted if isinstance(value, Instance) and isinstance(value.site, ast.Call)]
+    statements = sorted({facts.tree.statement(site) for site in sites if facts.in_script(site)}, key=position)
+    if not statements or len(sites) < len(wanted) or len({facts.tree.scope(statement) for statement in statements}) > 1:
+        return []
+    block = facts.tree.common_block(*statements)
+    anchor = facts.tree.lift(statements[0], block) if block is not None else None
+    return [Home(anchor, facts.tree.scope(anchor), before=True)] if anchor is not None else []
 
 
 def attribute_owner(facts: Facts, node: ast.Attribute, scope: ast.AST) -> ast.ClassDef | None:
@@ -137,7 +149,8 @@ class Reach:
             inner = self.expression(self.facts.tree.scope(call))
             if isinstance(inner, Obstacle):
                 return inner
-            self.edits.append(self.argument(scope, call, inner, after))
+            if not self.without_companion(scope, call, after):
+                self.edits.append(self.argument(scope, call, inner, after))
         return self.name
 
     def callable_by_all(self, scope: FunctionNode) -> Obstacle | None:
@@ -171,6 +184,11 @@ class Reach:
             return holding[-1]
         required = positional[: len(positional) - len(scope.args.defaults)]
         return required[-1] if required else None
+
+    def without_companion(self, scope: FunctionNode, call: ast.Call, after: str | None) -> bool:
+        """Whether a call leaves the companion's parameter at its default, so that it needs the object no more."""
+        optional = after is not None and parameter_text(scope, self.name, after) != self.name
+        return optional and after not in self.facts.state.arguments.get((call, scope), {})
 
     def argument(self, scope: FunctionNode, call: ast.Call, text: str, after: str | None) -> AddArgument:
         """The argument of one call: behind the neighbour's when that is positional, else by keyword."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.values import FUNCTIONS
 
+Barrier = Callable[[ast.stmt], bool]
+
 GAP = 4
 """Statements that a region may sweep in between two of its own; a longer gap splits it."""
 
@@ -70,22 +72,44 @@ def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool], limit:
     return memo[node]
 
 
-def group(facts: Facts, members: Iterable[ast.stmt], site: ast.stmt | None, barrier: Callable[[ast.stmt], bool]) -> list[Region]:
+def group(facts: Facts, members: Iterable[ast.stmt], site: ast.stmt | None, barrier: Barrier) -> list[Region]:
     """Regions around member statements: runs of neighbours, in the outermost list that leaves `site` outside."""
-    lifted: dict[int, tuple[list[ast.stmt], set[int]]] = {}
-    for member in members:
-        block, statement = home(facts, member, site, barrier)
-        entry = lifted.setdefault(id(block), (block, set()))
-        entry[1].add(block.index(statement))
-    regions = [region for block, indexes in lifted.values() for region in runs(block, sorted(indexes), barrier)]
+    chosen = list(members)
+    common = facts.tree.common_block(*chosen) if chosen and site is None else None
+    lifted: dict[int, tuple[list[ast.stmt], dict[int, list[ast.stmt]]]] = {}
+    for member in chosen:
+        block, statement = home(facts, member, site, barrier, common)
+        entry = lifted.setdefault(id(block), (block, {}))
+        entry[1].setdefault(block.index(statement), []).append(member)
+    regions: list[Region] = []
+    for block, held in lifted.values():
+        for region in runs(block, sorted(held), barrier):
+            inner = [member for index, some in held.items() if block[index] in region.block for member in some]
+            regions += descend(facts, region, inner, barrier)
     return sorted(outermost(facts, regions), key=lambda region: region.first.lineno)
 
 
-def home(facts: Facts, member: ast.stmt, site: ast.stmt | None, barrier: Callable[[ast.stmt], bool]) -> tuple[list[ast.stmt], ast.stmt]:
+def descend(facts: Facts, region: Region, members: list[ast.stmt], barrier: Barrier) -> list[Region]:
+    """A region that is one `with` goes inside it: `no_grad` and the like stay outermost."""
+    only = region.first
+    if len(region.block) > 1 or not isinstance(only, ast.With) or only in members:
+        return [region]
+    indexes = sorted({only.body.index(up) for member in members if (up := facts.tree.lift(member, only.body)) is not None})
+    return [
+        deeper
+        for inner in runs(only.body, indexes, barrier)
+        for deeper in descend(facts, inner, [member for member in members if inner.holds(facts, member)], barrier)
+    ]
+
+
+def home(
+    facts: Facts, member: ast.stmt, site: ast.stmt | None, barrier: Barrier, common: list[ast.stmt] | None
+) -> tuple[list[ast.stmt], ast.stmt]:
     """The statement list that a member's region lies in, and the statement there that holds the member."""
     own = facts.tree.block(member)
     if site is None:
-        return own, member
+        up = facts.tree.lift(member, common) if common is not None else None
+        return (common, up) if common is not None and up is not None and not barrier(up) else (own, member)
     for block in facts.tree.blocks(site):
         statement = facts.tree.lift(member, block)
         if statement is not None:
@@ -95,7 +119,7 @@ def home(facts: Facts, member: ast.stmt, site: ast.stmt | None, barrier: Callabl
     return own, member
 
 
-def runs(block: list[ast.stmt], indexes: list[int], barrier: Callable[[ast.stmt], bool]) -> list[Region]:
+def runs(block: list[ast.stmt], indexes: list[int], barrier: Barrier) -> list[Region]:
     """Join members that are near each other, unless something between them has to stay outside."""
     found: list[list[int]] = []
     for index in indexes:

@@ -21,10 +21,11 @@ def inactive(recording: Recording, codemod: str, amp_dtype: str = "float16") -> 
 def _amp(recording: Recording, dtype: str) -> Iterator[str]:
     if dtype not in {entry.split(":")[1] for entry in recording.autocast()}:
         yield f"no forward call ran under {dtype} autocast"
-    for gradient, words in ((True, "training"), (False, "evaluation")):
-        outside = sum(f.calls for f in recording.forwards if f.gradient == gradient and not f.autocast)
-        if outside and recording.autocast():
-            yield f"{outside} forward calls of {words} ran without autocast"
+    outside = sum(f.calls for f in recording.forwards if f.gradient and not f.autocast)
+    if outside and recording.autocast():
+        yield f"{outside} forward calls of training ran without autocast"
+    if not all(f.gradient for f in recording.forwards) and not recording.autocast(gradient=False):
+        yield "no forward call of evaluation ran under autocast"
     if dtype not in recording.precisions:
         yield f"nothing behind the losses was computed in {dtype}"
     if dtype == "float16":

@@ -53,10 +53,7 @@ class Comparison:
     def __str__(self) -> str:
         figures = f"{self.steps} steps, loss {self.loss:.2g}, gradient norm {self.norm:.2g}"
         lines = [f"{self.parity} parity {'holds' if self.holds else 'does not hold'} ({figures})"]
-        places = ["" if d.step is None else f"step {d.step}: " for d in self.differences]
-        return "\n  ".join(
-            [*lines, *(f"{place}{d.message}" for place, d in zip(places, self.differences, strict=True))]
-        )
+        return "\n  ".join([*lines, *map(str, self.differences)])
 
 
 def compare(
@@ -72,27 +69,36 @@ def compare(
     with other seeds. `changed` asks only for steps, finite losses and no new faults. Where a GradScaler skipped a
     step, what follows is not compared and the skipping is a difference.
     """
-    pairs = list(
-        takewhile(lambda pair: pair[0].skipped == pair[1].skipped, zip(before.steps, after.steps, strict=False))
-    )
-    checks = {
-        "exact": lambda: _exact(before, after, pairs),
-        "close": lambda: _close(before, after, pairs, tolerance or Tolerance(0.0, 0.0, "")),
-        "redrawn": lambda: _redrawn(before, after, [before, *band]),
-        "changed": lambda: iter(()),
-    }
+    pairs = list(takewhile(_same_skipping, zip(before.steps, after.steps, strict=False)))
     return Comparison(
         parity=parity,
         steps=len(pairs),
         loss=_widest(pairs, "loss"),
         norm=_widest(pairs, "gradient_norm"),
         clip_norm=_widest(pairs, "clip_norm"),
-        differences=(*_basics(before, after), *checks[parity]()),
+        differences=(*_basics(before, after), *_judge(parity, before, after, pairs, tolerance, band)),
     )
 
 
 def _same_skipping(pair: tuple[Step, Step]) -> bool:
     return pair[0].skipped == pair[1].skipped
+
+
+def _judge(
+    parity: Parity,
+    before: Recording,
+    after: Recording,
+    pairs: Sequence[tuple[Step, Step]],
+    tolerance: Tolerance | None,
+    band: Sequence[Recording],
+) -> Iterator[Difference]:
+    if parity == "exact":
+        return _exact(before, after, pairs)
+    if parity == "close":
+        return _close(before, after, pairs, tolerance or Tolerance(0.0, 0.0, ""))
+    if parity == "redrawn":
+        return _redrawn(before, after, [before, *band])
+    return iter(())
 
 
 def _basics(before: Recording, after: Recording) -> Iterator[Difference]:

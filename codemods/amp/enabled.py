@@ -52,7 +52,7 @@ class Enabled:
     def share(self, home: Home, uses: list[tuple[Scope, ast.stmt]]) -> None:
         """A variable, or attribute, beside the scaler if regions can see it."""
         test = self.test(home.scope, home.anchor, after=not home.before)
-        if test is None or test.isidentifier() or not any(self.sees(home, scope) for scope, _ in uses):
+        if test is None or is_path(test) and home.owner is None or not any(self.sees(home, scope) for scope, _ in uses):
             return
         name = self.free_name()
         anchor = self.anchor(home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope])
@@ -64,12 +64,16 @@ class Enabled:
     def sees(self, home: Home, scope: Scope) -> bool:
         """Whether code of a scope can read what stands at a home."""
         assert self.reach is not None
-        return self.reach.direct(scope) is not None
+        if not isinstance(home.scope, ast.Module) or scope is home.scope:
+            return self.reach.direct(scope) is not None
+        root = self.amp.device.node and test_root(self.amp.facts.text(self.amp.device.node))
+        local = root in self.amp.facts.state.scopes.get(scope, {})
+        return home.anchor in home.scope.body and not local
 
     def define_in(self, scope: Scope, before: ast.stmt) -> None:
         """A local variable ahead of the first region of a scope, behind the device."""
         test = self.test(scope, before)
-        if test is None or test.isidentifier():
+        if test is None or is_path(test):
             return
         name = self.free_name()
         root = test_root(test)
@@ -103,7 +107,7 @@ class Enabled:
         """The variable that a scope can read."""
         around = [scope, *(up for up in self.amp.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
         for up in around:
-            if up in self.variables:
+            if up in self.variables and (self.reach is None or up is not self.reach.home.scope or self.sees(self.reach.home, scope)):
                 return self.variables[up]
         if self.reach is not None and self.reach.home.owner in self.variables:
             direct = self.reach.direct(scope)
@@ -133,6 +137,11 @@ class Enabled:
             if all(bound_before(self.amp.facts, root, scope, before) for root in roots):
                 return text if is_boolean(self.amp.facts, device.node) else f"bool({text})"
         return None
+
+
+def is_path(test: str) -> bool:
+    """A condition that is a name or path already needs no other name."""
+    return all(part.isidentifier() for part in test.split("."))
 
 
 def following(amp: Amp, statement: ast.stmt) -> ast.stmt:

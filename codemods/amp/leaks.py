@@ -12,7 +12,6 @@ from speedpatch.codemods.amp.precision import is_float
 from speedpatch.edits import Around, Edit, Insert, Replace
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
-from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
 LARGEST_HALF = 65504
@@ -92,6 +91,10 @@ def bare(amp: Amp, node: ast.expr) -> ast.expr:
     while True:
         if functional(amp, node):
             node = node.args[0]  # type: ignore[attr-defined]
+        elif isinstance(node, ast.BinOp):
+            node = next((side for side in (node.left, node.right) if is_downstream(amp.facts, side, {})), node.left)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            node = node.operand
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SHAPES and not amp.facts.sites.is_forward(node):
             node = node.func.value
         elif isinstance(node, ast.Attribute) and node.attr in SHAPES or isinstance(node, ast.Subscript):
@@ -266,13 +269,3 @@ def decorate(amp: Amp, function: FunctionNode, text: str) -> Edit:
         indent = " " * first.col_offset
         return Around(amp.facts.path(function), first, "", f"\n{indent[:-1]}{text}")
     return Insert(amp.facts.path(function), function, "before", text)
-
-
-def is_read_downstream(amp: Amp, node: ast.AST) -> bool:
-    """Whether code reads a model's outputs."""
-    return is_downstream(amp.facts, node, {})
-
-
-def inner_statements(scope: ast.AST) -> list[ast.AST]:
-    """The nodes of a scope."""
-    return list(own_nodes(scope))

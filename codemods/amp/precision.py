@@ -9,7 +9,8 @@ from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import Around
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.torch_names import PROBABILITY_LOSS
-from speedpatch.facts.values import External, FunctionNode, Instance
+from speedpatch.facts.evaluate import dotted
+from speedpatch.facts.values import External, FunctionNode, Instance, Pack
 
 FRAGILE = {"torch.log", "torch.log2", "torch.log10", "torch.div"}
 LINEAR_ALGEBRA = {
@@ -66,7 +67,30 @@ def fragile_code(amp: Amp, function: FunctionNode) -> ast.AST | None:
     for child in ast.walk(function):
         if isinstance(child, ast.Call) and (is_probability_loss(amp, child) or is_linear_algebra(amp, child)):
             return child
+        if isinstance(child, (ast.Call, ast.BinOp)) and is_gram(amp, child):
+            return child
     return fragile_expression(amp, function)
+
+
+def is_gram(amp: Amp, node: ast.Call | ast.BinOp) -> bool:
+    """A product of a matrix with its own transpose, whose sums of squares overflow float16."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.MatMult) and transposes(amp, node.right, node.left)
+    names = amp.facts.sites.callee(node)
+    if names & {"torch.mm", "torch.bmm", "torch.matmul"} and len(node.args) > 1:
+        return transposes(amp, node.args[1], node.args[0])
+    method = isinstance(node.func, ast.Attribute) and node.func.attr in ("mm", "bmm", "matmul") and not names
+    return method and len(node.args) == 1 and transposes(amp, node.args[0], node.func.value)  # type: ignore[attr-defined]
+
+
+def transposes(amp: Amp, node: ast.expr, other: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression is the transpose of another one, directly or by the name it was given."""
+    turned = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("t", "transpose", "permute") else None
+    turned = turned or (node.value if isinstance(node, ast.Attribute) and node.attr in ("T", "mT") else None)
+    if turned is not None:
+        return dotted(turned) is not None and dotted(turned) == dotted(other)
+    definitions = amp.facts.state.reaching.get(node, frozenset())
+    return depth < 2 and len(definitions) == 1 and all(isinstance(item, ast.Assign) and transposes(amp, item.value, other, depth + 1) for item in definitions)
 
 
 def is_linear_algebra(amp: Amp, call: ast.Call) -> bool:
@@ -114,13 +138,16 @@ def complement(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value == 1
 
 
-def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around]:
-    """`.float()` on every argument of a statement's loss calls that comes from the model."""
+def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
+    """`.float()` on every argument of a statement's loss calls that comes from the model; one that is no tensor instead."""
     found: list[Around] = []
     for call in loss_calls(amp, statement):
         for argument in [*call.args, *(item.value for item in call.keywords)]:
-            if argument_is_output(amp, argument, memo) and not is_float(argument):
-                found.append(float_of(amp, argument))
+            if not argument_is_output(amp, argument, memo) or is_float(argument):
+                continue
+            if isinstance(argument, (ast.List, ast.Tuple, ast.Dict, ast.Starred)) or any(isinstance(value, Pack) for value in amp.facts.values(argument)):
+                return argument
+            found.append(float_of(amp, argument))
     return found
 
 
@@ -139,7 +166,7 @@ def loss_calls(amp: Amp, statement: ast.stmt) -> list[ast.Call]:
 
 def argument_is_output(amp: Amp, argument: ast.expr, memo: dict[ast.AST, bool]) -> bool:
     """Whether an argument holds a tensor that a model computed."""
-    return not isinstance(argument, (ast.Constant, ast.List, ast.Tuple, ast.Dict)) and is_downstream(amp.facts, argument, memo)
+    return not isinstance(argument, ast.Constant) and is_downstream(amp.facts, argument, memo)
 
 
 def is_float(argument: ast.expr) -> bool:

@@ -11,9 +11,9 @@ from speedpatch.codemods.amp.precision import float_arguments, needs_float32
 from speedpatch.codemod import Finding
 from speedpatch.edits import Around
 from speedpatch.facts.sites import Backward
-from speedpatch.facts.slices import Region, group, is_downstream, slice_of
+from speedpatch.facts.slices import Region, group, is_downstream, reads, slice_of
 from speedpatch.facts.tree import own_nodes, position
-from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, FunctionNode
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, Function, FunctionNode, Instance, Member, Method, Value
 
 
 @dataclass
@@ -71,12 +71,13 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
     if not members and not inline:
         return amp.declined("forward-not-found", site.call, "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward")
-    kept = split_float32(amp, members, memo, regions)
-    if isinstance(kept, Finding):
-        return kept
+    split = split_float32(amp, members, memo, regions)
+    if isinstance(split, Finding):
+        return split
+    kept, outside = split
     if inline and needs_float32(amp, inline[0]):
         return amp.declined("inline-loss", site.call, "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own")
-    regions.training += group(facts, kept, statement, lambda item: is_barrier(amp, item))
+    regions.training += group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside))
     if inline:
         regions.hoisted[site] = inline[0]
     return None
@@ -114,18 +115,39 @@ def runs_loss(amp: Amp, call: ast.Call) -> bool:
     return any(function.name != "__init__" for function in sites.local_callees(call))
 
 
-def split_float32(amp: Amp, members: list[ast.stmt], memo: dict[ast.AST, bool], regions: Regions) -> list[ast.stmt] | Finding:
-    """Members without those that have to stay in float32, whose half-precision arguments get `.float()`."""
-    kept = []
+def split_float32(
+    amp: Amp, members: list[ast.stmt], memo: dict[ast.AST, bool], regions: Regions
+) -> tuple[list[ast.stmt], list[ast.stmt]] | Finding:
+    """The members for autocast, and those that have to stay in float32, whose half-precision arguments get `.float()`."""
+    outside = []
     for member in members:
         cause = needs_float32(amp, member)
         if cause is None:
-            kept.append(member)
             continue
         if amp.facts.sites.contains_forward(member):
             return amp.declined("loss-with-forward", cause, "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own")
-        regions.floats += float_arguments(amp, member, memo)
-    return kept
+        floats = float_arguments(amp, member, memo)
+        if isinstance(floats, ast.AST):
+            return amp.declined("loss-structure", floats, "this loss has to be computed in float32, but what it is given is no single tensor: cast the outputs with .float() first")
+        regions.floats += floats
+        outside.append(member)
+    kept = [member for member in members if member not in outside]
+    return (half_members(amp, kept, outside) if outside else kept), outside
+
+
+def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> list[ast.stmt]:
+    """Members that compute in half precision: what only adds up float32 losses gains nothing under autocast."""
+    half: list[ast.stmt] = []
+    for member in sorted(kept, key=position):
+        if amp.facts.sites.contains_forward(member) or any(definition in half for definition in reads(amp.facts, member)):
+            if amp.facts.sites.contains_forward(member) or any(isinstance(node, ast.Call) for node in ast.walk(member)):
+                half.append(member)
+    return half
+
+
+def holds_any(amp: Amp, item: ast.stmt, members: list[ast.stmt]) -> bool:
+    """Whether a statement is or holds one of several."""
+    return any(amp.facts.tree.lift(member, [item]) is not None for member in members)
 
 
 def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
@@ -145,8 +167,8 @@ def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions)
         if not is_evaluation(amp, loop, regions):
             continue
         memo: dict[ast.AST, bool] = {}
-        members = evaluation_members(amp, loop, memo, regions)
-        for region in group(facts, members, None, lambda item: is_barrier(amp, item)):
+        members, outside = evaluation_members(amp, loop, memo, regions)
+        for region in group(facts, members, None, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside)):
             if not any(statement in other.block for other in regions.all for statement in region.block):
                 regions.evaluation.append(region)
 
@@ -180,20 +202,37 @@ def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast
     )
 
 
-def evaluation_members(amp: Amp, loop: ast.stmt, memo: dict[ast.AST, bool], regions: Regions) -> list[ast.stmt]:
-    """The statements of a loop that run the model, or a loss on its outputs."""
-    found = []
+def evaluation_members(
+    amp: Amp, loop: ast.stmt, memo: dict[ast.AST, bool], regions: Regions
+) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The statements of a loop that run the model, or a loss on its outputs; and those of them that stay in float32."""
+    found, outside = [], []
+    losses = training_losses(amp, regions)
     for statement in simple_statements(loop):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         forward = any(amp.facts.sites.is_forward(call) for call in calls)
-        loss = any(any(amp.facts.sites.is_loss(value) for value in amp.facts.values(call.func)) for call in calls)
+        loss = any(any(amp.facts.sites.is_loss(value) or value in losses for value in amp.facts.values(call.func)) for call in calls)
         if not forward and not (is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))):
             continue
         if needs_float32(amp, statement) is None:
             found.append(statement)
         elif not forward:
-            regions.floats += float_arguments(amp, statement, memo)
-    return found
+            floats = float_arguments(amp, statement, memo)
+            regions.floats += floats if isinstance(floats, list) else []
+            outside.append(statement)
+    return found, outside
+
+
+def training_losses(amp: Amp, regions: Regions) -> set[Value]:
+    """What the training regions call besides models: the same losses are computed alike in evaluation."""
+    calls = [
+        node
+        for region in regions.training
+        for statement in region.block
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and not amp.facts.sites.is_forward(node)
+    ]
+    return {value for call in calls for value in amp.facts.values(call.func) if isinstance(value, (Instance, Function, Method, Derived, Member))}
 
 
 def simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
@@ -205,6 +244,3 @@ def simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
             yield node
 
 
-def leaves(amp: Amp, node: ast.AST) -> bool:
-    """Whether a value is a tensor of unknown make, as far as is known."""
-    return any(isinstance(value, Derived) for value in amp.facts.values(node))

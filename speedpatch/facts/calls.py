@@ -43,7 +43,7 @@ def call(self: Evaluator, node: ast.Call) -> Values:
     found = NOTHING
     for function in functions:
         found |= called(self, function, node)
-    return found or frozenset({Derived(node)})
+    return found or self.unknown(node)
 
 
 def called(self: Evaluator, function: Value, node: ast.Call) -> Values:

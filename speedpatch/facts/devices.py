@@ -26,7 +26,7 @@ class Device:
 
 def find_device(facts: Facts) -> Device:
     """The device of the program's training, from how modules and tensors are moved; modules count first."""
-    moves = list(find_moves(facts))
+    moves = sorted(find_moves(facts), key=lambda move: not facts.in_script(move[0]))
     of_modules = [move for call, move in moves if any(facts.state.is_module(value) for value in facts.values(receiver(call)))]
     found = of_modules or [move for _, move in moves]
     for kind in ("object", "flag", "cuda"):
@@ -84,6 +84,8 @@ def is_flag(facts: Facts, test: ast.expr) -> bool:
     """Whether a condition is about the device: a name, an attribute, or `torch.cuda.is_available()`."""
     if isinstance(test, ast.Call):
         return bool(facts.sites.callee(test) & {"torch.cuda.is_available", "torch.accelerator.is_available"})
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return dotted(test.operand) is not None
     return dotted(test) is not None
 
 
@@ -199,9 +201,14 @@ def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, befo
     if name in facts.state.scopes.get(scope, {}) or scope in facts.tree.roots:
         if scope not in facts.tree.roots and name in {item.arg for item in ast.walk(scope.args) if isinstance(item, ast.arg)}:  # type: ignore[union-attr]
             return True
+        found = [statement for statement in binders(facts, name, scope) if position(statement) < position(before)]
+        block = facts.tree.common_block(*found) if found else None
+        whole = [facts.tree.lift(found[0], block)] if block is not None else []
         return any(
-            facts.tree.lift(before, facts.tree.block(statement)) is not None and position(statement) < position(before)
-            for statement in binders(facts, name, scope)
+            facts.tree.lift(before, facts.tree.block(statement)) not in (None, statement)
+            and (statement in found or isinstance(statement, (ast.If, ast.Try)))
+            for statement in [*found, *whole]
+            if statement is not None
         )
     outer = [up for up in facts.tree.above(scope) if not isinstance(up, ast.ClassDef) and name in facts.state.scopes.get(up, {})]
     return bool(outer)

@@ -51,6 +51,10 @@ class Evaluator:
         self.state.values[node] = values
         return values
 
+    def unknown(self, node: ast.AST) -> Values:
+        """A value of its own for what nothing is known of, once all is known that will be."""
+        return frozenset({Derived(node)}) if self.state.settled else NOTHING
+
     def operation(self, node: ast.expr) -> Values:
         """Any other expression makes a new value out of its operands."""
         for child in ast.iter_child_nodes(node):
@@ -102,7 +106,7 @@ class Evaluator:
         found = NOTHING
         for value in values:
             found |= self.attribute(value, node.attr)
-        return found or frozenset({Derived(node)})
+        return found or self.unknown(node)
 
     def attribute(self, value: Value, name: str) -> Values:
         """What one attribute of one object may be."""
@@ -144,7 +148,7 @@ class Evaluator:
         found = NOTHING
         for base in bases:
             found |= self.items(base, [value.value for value in index if isinstance(value, Constant)])
-        return found or frozenset({Derived(node, shallow(bases))})
+        return found or (frozenset({Derived(node, shallow(bases))}) if bases else self.unknown(node))
 
     def items(self, base: Value, keys: list[object]) -> Values:
         """The items of a container under some keys, or all of them when no key is known."""

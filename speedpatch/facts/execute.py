@@ -275,14 +275,16 @@ def interpret(tree: Tree, imports: tuple[dict[str, int], ...]) -> State:
     state = State(tree)
     scopes = [found for module in tree.modules for found in nested(module.tree, ())]
     names = {module.tree: known for module, known in zip(tree.modules, imports, strict=True)}
-    for _ in range(ROUNDS):
-        state.changed = False
-        for module in tree.modules:
-            Executor(state, module.tree, (), names[module.tree]).block(module.tree.body)
-        for function, outer in scopes:
-            execute_function(state, function, outer, names[outer[-1]])  # type: ignore[index]
-        if not state.changed:
-            break
+    for state.settled in (False, True):
+        for _ in range(ROUNDS):
+            state.changed = False
+            for module in tree.modules:
+                Executor(state, module.tree, (), names[module.tree]).block(module.tree.body)
+            for function, outer in scopes:
+                if state.settled or state.callers.get(function):
+                    execute_function(state, function, outer, names[outer[-1]])  # type: ignore[index]
+            if not state.changed:
+                break
     return state
 
 
@@ -310,7 +312,7 @@ def execute_function(state: State, node: FunctionNode, outer: tuple[ast.AST, ...
         values = state.inputs.get((node, name), NOTHING)
         if name in defaults:
             values |= state.values.get(defaults[name], NOTHING)
-        if not values or (name in defaults and not state.callers.get(node)):
+        if state.settled and (not values or (name in defaults and not state.callers.get(node))):
             is_self = owner is not None and positional and name == positional[0].arg
             values |= frozenset({Instance(owner.name, owner, owner)}) if is_self and owner else unknown_parameter(node, name)
         executor.env[name] = Binding(values, frozenset({node}))

@@ -128,7 +128,14 @@ class Reach:
                     names = parameters_of(up)
                     return f"{names[0]}.{self.name}" if names else None
             return None
-        return self.name if self.home.scope in around else None
+        if self.home.scope not in around or self.home.scope is not scope and self.given_companion(scope):
+            return None
+        return self.name
+
+    def given_companion(self, scope: Scope) -> bool:
+        """Whether a function gets a companion as a parameter, so that the object comes the same way."""
+        names = parameters_of(scope) if isinstance(scope, FUNCTIONS) else []
+        return any(self.facts.state.scopes[scope].get(name, frozenset()) & self.companions for name in names)
 
     def related(self, owner: ast.ClassDef) -> bool:
         """Whether objects of a class carry the attribute."""

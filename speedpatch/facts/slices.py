@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.values import FUNCTIONS
 
+HARMLESS = {"zero_grad", "append", "fill_", "update", "add", "zero_"}
+"""Methods that a region may sweep in when they are called for their effect."""
+
 Barrier = Callable[[ast.stmt], bool]
 
 GAP = 4
@@ -36,22 +39,42 @@ class Region:
         return facts.tree.lift(node, list(self.block)) is not None
 
 
+SHAPE = {"shape", "size", "device", "dtype", "ndim", "dim", "numel", "is_cuda", "get_device"}
+"""What one can ask of a tensor without using what it holds."""
+
+
 def reads(facts: Facts, node: ast.AST) -> Iterable[ast.AST]:
-    """The definitions that reach what a piece of code reads."""
+    """The definitions that reach what a piece of code reads, but for questions about shape and place."""
     for child in ast.walk(node):
-        yield from facts.state.reaching.get(child, ())
+        definitions = facts.state.reaching.get(child)
+        if definitions and not asks_shape(facts, child):
+            yield from definitions
+
+
+def asks_shape(facts: Facts, node: ast.AST) -> bool:
+    """`x.shape`, `x.size(0)`, `len(x)`."""
+    up = facts.tree.parent(node)
+    if isinstance(up, ast.Attribute):
+        return up.attr in SHAPE
+    return isinstance(up, ast.Call) and isinstance(up.func, ast.Name) and up.func.id == "len"
 
 
 def slice_of(facts: Facts, roots: Iterable[ast.AST], scope: ast.AST) -> set[ast.stmt]:
     """All statements of a scope that the roots' values flow from."""
     found: set[ast.stmt] = set()
+    visited: set[ast.AST] = set()
     stack: list[ast.AST] = list(roots)
     while stack:
         for definition in reads(facts, stack.pop()):
             statement = definition if isinstance(definition, ast.stmt) else None
             if statement is None or statement in found or isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 continue
-            if isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
+            if isinstance(statement, (ast.With, ast.AsyncWith)):
+                continue
+            if isinstance(statement, (ast.For, ast.AsyncFor)):
+                if statement.iter not in visited:
+                    visited.add(statement.iter)
+                    stack.append(statement.iter)
                 continue
             if facts.tree.scope(statement) is scope:
                 found.add(statement)
@@ -59,14 +82,14 @@ def slice_of(facts: Facts, roots: Iterable[ast.AST], scope: ast.AST) -> set[ast.
     return found
 
 
-def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool], limit: ast.AST | None = None) -> bool:
+def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool]) -> bool:
     """Whether code computes with a model's outputs: it runs a forward, or reads what came from one."""
     if node not in memo:
         memo[node] = False
         memo[node] = facts.sites.contains_forward(node) or any(
-            definition is not node and isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr))
-            and not (limit is not None and definition is limit)
-            and is_downstream(facts, definition, memo, limit)
+            definition is not node
+            and isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.For, ast.AsyncFor))
+            and is_downstream(facts, definition.iter if isinstance(definition, (ast.For, ast.AsyncFor)) else definition, memo)
             for definition in reads(facts, node)
         )
     return memo[node]
@@ -133,7 +156,10 @@ def runs(block: list[ast.stmt], indexes: list[int], barrier: Barrier) -> list[Re
 
 def is_light(statement: ast.stmt) -> bool:
     """Whether a statement may be swept into a region without being part of it."""
-    return isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.If, ast.Assert, ast.Delete))
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in HARMLESS
+    return isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Pass, ast.Assert, ast.Delete))
 
 
 def outermost(facts: Facts, regions: list[Region]) -> list[Region]:

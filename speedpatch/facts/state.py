@@ -39,7 +39,11 @@ Environment = dict[str, Binding]
 
 @dataclass
 class State:
-    """Scopes, heap, parameters and returns; `changed` tells whether another round is needed."""
+    """Scopes, heap, parameters and returns.
+
+    `changed` tells whether another round is needed. Until `settled`, what is not known yet is nothing; then it is
+    a value of its own, since nothing else will ever be known of it.
+    """
 
     tree: Tree
     scopes: dict[ast.AST, dict[str, Values]] = field(default_factory=lambda: defaultdict(dict))
@@ -53,6 +57,7 @@ class State:
     reaching: dict[ast.AST, frozenset[ast.AST]] = field(default_factory=dict)
     lineage: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
     changed: bool = False
+    settled: bool = False
 
     def grow(self, table: dict[object, Values], key: object, values: Values) -> None:
         """Add values at a key of a table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 
@@ -12,12 +11,6 @@ def main() -> None:
         from speedpatch.cli import app
 
         app(prog_name="speedpatch")
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not flush into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except Exception as error:
         from speedpatch.run import internal
 

@@ -91,7 +91,7 @@ def ask_by_stage(report: Report) -> Report:
     kept: tuple[str, ...] = ()
     best = replace(report, after=None, outcomes=tuple(item for item in report.outcomes if item.status != "applied"))
     applied = {outcome.codemod for outcome in report.outcomes if outcome.status == "applied"}
-    for name in sorted(applied, key=lambda name: STAGES.index(registry.codemods()[name].stage)):
+    for name in sorted(applied, key=lambda name: (STAGES.index(registry.codemods()[name].stage), name)):
         trial = run_job(replace(report.job, names=(*kept, name), others=()))
         step = replace(change_of(trial), before=(best.after or report.before).encode())
         if trial.error or step.before == step.after:

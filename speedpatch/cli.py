@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn, get_args, get_type_hints
+from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -126,7 +127,7 @@ def list_command() -> None:
 @app.command("explain")
 def explain_command(name: str = typer.Argument(..., metavar="NAME")) -> None:
     """Say what an optimization does, why it is faster, and when it declines."""
-    codemod = registry.codemods().get(name.removeprefix("--"))
+    codemod = registry.codemods().get(name)
     if codemod is None:
         fail(f"no optimization is called {name}: see `speedpatch list`")
     print(explain_screen(codemod))
@@ -167,8 +168,8 @@ def parameter(name: str, kind: Any, default: Any, flag: str) -> inspect.Paramete
 
 def value_type(hint: Any) -> Any:
     """What a flag of an option takes: numbers and switches as they are, all else as text that we check."""
-    plain = next((item for item in get_args(hint) if item is not type(None)), hint)
-    return bool | None if plain is bool else int | None if plain is int else str | None
+    alternatives = {hint, *get_args(hint)} if get_origin(hint) is not tuple else {hint}
+    return bool | None if bool in alternatives else int | None if int in alternatives else str | None
 
 
 def flag_names(flags: Mapping[str, Any]) -> tuple[str, ...]:
@@ -206,6 +207,12 @@ def finish(work: Callable[[], int]) -> None:
         sys.stdout.flush()
     except UsageError as error:
         fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
     raise typer.Exit(code)
 
 

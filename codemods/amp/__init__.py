@@ -122,7 +122,8 @@ def wrap_regions(amp: Amp, regions: Regions, enabled: Enabled) -> Iterator[Edit 
     for region in regions.all:
         header = autocast(amp, region, enabled)
         if isinstance(header, Obstacle):
-            yield amp.blocked(header)
+            if region in regions.training:
+                yield amp.blocked(header)
             continue
         yield Wrap(amp.facts.path(region.first), region.first, region.last, header)
     for site, loss in regions.hoisted.items():

@@ -211,6 +211,8 @@ def evaluation_members(
     for statement in simple_statements(loop):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         forward = any(amp.facts.sites.is_forward(call) for call in calls)
+        if forward and any(makes_arrays(amp, call) for call in calls):
+            continue
         loss = any(any(amp.facts.sites.is_loss(value) or value in losses for value in amp.facts.values(call.func)) for call in calls)
         if not forward and not (is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))):
             continue
@@ -221,6 +223,16 @@ def evaluation_members(
             regions.floats += floats if isinstance(floats, list) else []
             outside.append(statement)
     return found, outside
+
+
+def makes_arrays(amp: Amp, call: ast.Call) -> bool:
+    """Whether a function of the program that a call runs turns tensors into arrays, as methods that decode outputs do."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "numpy"
+        for function in amp.facts.sites.local_callees(call)
+        if function.name != "__init__"
+        for node in ast.walk(function)
+    )
 
 
 def training_losses(amp: Amp, regions: Regions) -> set[Value]:

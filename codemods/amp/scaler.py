@@ -34,6 +34,8 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
         return best
     if obstacle is not None:
         return amp.blocked(obstacle)
+    if not optimizers:
+        return amp.declined("optimizer-elsewhere", sites[-1], "no optimizer that steps after this backward pass was recognised in this file: build it from torch.optim here")
     return amp.declined("optimizer-elsewhere", sites[-1], "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can stand beside them")
 
 

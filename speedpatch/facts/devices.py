@@ -175,11 +175,19 @@ def device_expression(facts: Facts, device: Device, scope: ast.Module | Function
     """How code of `scope`, just before `before`, can spell the program's device: a name or path bound by then."""
     if device.node is None:
         return None
-    for name in candidates(facts, device, scope):
+    for name in [*moved_to(facts, scope), *candidates(facts, device, scope)]:
         root = name.split(".")[0]
         if bound_before(facts, root, scope, before):
             return name
     return None
+
+
+def moved_to(facts: Facts, scope: ast.Module | FunctionNode) -> Iterator[str]:
+    """The names and paths that a scope itself moves modules and tensors to."""
+    for call, move in find_moves(facts):
+        path = dotted(move.node) if move.kind == "object" and move.node is not None else None
+        if path and facts.tree.scope(call) is scope:
+            yield path
 
 
 def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -> Iterator[str]:

@@ -87,6 +87,8 @@ class Evaluator:
                 found |= self.state.scopes[self.state.tree.modules[value.index].tree].get(name, NOTHING)
             elif isinstance(value, External) and not hasattr(builtins, name):
                 found |= {External(f"{value.name}.{name}")}
+        if not found and not hasattr(builtins, name):
+            return frozenset({External(name)}) if name == "torch" else self.unknown(self.scope)
         return found or frozenset({External(f"builtins.{name}")})
 
     def on_NamedExpr(self, node: ast.NamedExpr) -> Values:

@@ -34,11 +34,12 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Addition:
-    """An item to add in front of the one with this index."""
+    """An item to add in front of the one with this index; at one index, those of smaller `rank` come first."""
 
     bracket: Bracket
     index: int
     text: str
+    rank: int = 0
 
 
 def read_bracket(text: Text, open: int, spans: Sequence[tuple[int, int]]) -> Bracket:
@@ -88,7 +89,8 @@ def add_items(text: Text, additions: Iterable[Addition]) -> Iterator[Splice]:
     for addition in additions:
         places.setdefault((addition.bracket.open, addition.index), []).append(addition)
     for (_, index), group in places.items():
-        texts = list(dict.fromkeys(addition.text for addition in group))
+        ranked = sorted(group, key=lambda addition: addition.rank)
+        texts = list(dict.fromkeys(addition.text for addition in ranked))
         yield from add_at(text, group[0].bracket, index, texts)
 
 

@@ -38,19 +38,21 @@ def add_argument(text: Text, edit: AddArgument) -> Addition:
     if edit.after is not None:
         if edit.after not in nodes:
             raise Conflict("the argument to add behind is not in this call", call)
-        return Addition(bracket, item_behind(bracket, max(text.start(edit.after), open)), edit.text)
-    return Addition(bracket, argument_index(text, bracket, edit.text), edit.text)
+        return Addition(bracket, item_behind(bracket, max(text.start(edit.after), open)), edit.text, sort_of(edit.text))
+    sorts = [sort_of(text.text[item.start : item.end]) for item in bracket.items]
+    return Addition(bracket, argument_index(sorts, sort_of(edit.text)), edit.text, sort_of(edit.text))
 
 
-def argument_index(text: Text, bracket: Bracket, argument: str) -> int:
+def sort_of(argument: str) -> int:
+    """0 for a positional argument, 1 for a keyword, 2 for `**`."""
+    return 2 if argument.lstrip().startswith("**") else int(KEYWORD.match(argument) is not None)
+
+
+def argument_index(sorts: list[int], sort: int) -> int:
     """Where an argument goes by default: before the trailing `**`, a positional one before all keywords."""
-    sources = [text.text[item.start : item.end] for item in bracket.items]
-    if argument.lstrip().startswith("**"):
-        return len(sources)
-    if KEYWORD.match(argument):
-        return max((index + 1 for index, source in enumerate(sources) if not source.startswith("**")), default=0)
-    keywords = (index for index, source in enumerate(sources) if source.startswith("**") or KEYWORD.match(source))
-    return next(keywords, len(sources))
+    if sort == 0:
+        return next((index for index, other in enumerate(sorts) if other), len(sorts))
+    return max((index + 1 for index, other in enumerate(sorts) if other < 2 or sort == 2), default=0)
 
 
 def enclose_generator(text: Text, call: ast.Call) -> Iterator[Splice]:

@@ -52,6 +52,12 @@ ARGUMENTS = [
         id="inside and around others",
     ),
     pytest.param("f(x)\n", [argument("f(x)", "a"), argument("f(x)", "b")], "f(x, a, b)\n", id="two"),
+    pytest.param(
+        "f(x)\n",
+        [argument("f(x)", "**a"), argument("f(x)", "b=1"), argument("f(x)", "c")],
+        "f(x, c, b=1, **a)\n",
+        id="of all sorts",
+    ),
     pytest.param("f(x)\n", [argument("f(x)", "a=1"), argument("f(x)", "a=1")], "f(x, a=1)\n", id="the same twice"),
     pytest.param("f(x)\n", [argument("f(x)", "a"), replace("x", "y")], "f(y, a)\n", id="behind a replaced argument"),
     pytest.param(

@@ -99,7 +99,14 @@ class Facts:
             for name, values in self.state.scopes[module].items():
                 if values == {wanted} and (scope is module or name not in self.state.scopes[scope]):
                     return ".".join([name, *parts[length:]])
-        return None
+        return qualified if parts[0] in self.starred and parts[0] not in self.state.scopes.get(scope, {}) else None
+
+    @cached_property
+    def starred(self) -> set[str]:
+        """Modules that the script names without an import of its own, so that a star import has to bring them."""
+        bound = self.state.scopes[self.script.tree]
+        names = {node.id: self.values(node) for node in ast.walk(self.script.tree) if isinstance(node, ast.Name)}
+        return {name for name, values in names.items() if name not in bound and values == {External(name)}}
 
     def visible(self, name: str, scope: ast.AST) -> bool:
         """Whether a module-level name can be read in a scope, that is, is not a local name there."""

@@ -154,7 +154,8 @@ class Sites:
 
     def tensor_like(self, value: Instance) -> bool:
         """Whether a named call makes a tensor; engines and other objects have a `backward` of their own."""
-        return value.local is None and (value.name.startswith("torch.") or "loss" in value.name.lower())
+        sums = value.name in ("builtins.sum", "builtins.max", "builtins.min", "functools.reduce")
+        return value.local is None and (sums or value.name.startswith("torch.") or "loss" in value.name.lower())
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

@@ -152,7 +152,8 @@ def report_of(file: FileResult, outcomes: Iterable[Outcome]) -> Report:
     report = Report(file.before.path, tuple(outcomes), file.before, file.after if file.changed else None)
     if file.error is None:
         return report
-    return report.failed(file.error if file.error.startswith(f"{path}:") else f"{path}: {file.error}")
+    reason = file.error.removeprefix(f"{path}: ")
+    return report.failed(reason if reason.startswith(f"{path}:") else f"{path}: {reason}")
 
 
 def chosen(names: Iterable[str]) -> list[Codemod]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import textwrap
 
 from speedpatch import registry
@@ -131,11 +133,12 @@ redrawn: other random draws; changed: training differs by design.
 
 
 def explain_screen(codemod: Codemod) -> str:
-    """`speedpatch explain NAME`."""
+    """`speedpatch explain NAME`: its fields, and the docstring of the module that it lives in."""
     head = f"--{codemod.name}: {codemod.summary}"
     options = "".join(
         f"\noption: --{name.replace('_', '-')} {'|'.join(CHOICES.get(name, ()))}" for name in codemod.options
     )
     facts = f"group {codemod.group}, parity {codemod.parity}, torch {codemod.since} or newer{options}"
     needs = f"\nneeds: {codemod.needs}" if codemod.needs else ""
-    return f"{head}\n{facts}{needs}\n\n{codemod.docs.strip()}"
+    manual = inspect.getdoc(sys.modules[codemod.plan.__module__]) or ""
+    return f"{head}\n{facts}{needs}\n\n{manual}"

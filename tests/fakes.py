@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from speedpatch import patch, registry
@@ -31,7 +30,7 @@ def fake_codemod(name: str, group: Group, parity: Parity, options: tuple[str, ..
         since="2.4",
         parity=parity,
         needs="",
-        docs=f"The docs of {name}.",
+        docs=f"{name}.md",
         plan=lambda facts, options: [],
         options=options,
     )
@@ -96,11 +95,6 @@ def install() -> None:
     """Put the fakes in the place of the real ones."""
     registry.codemods = lambda: CODEMODS  # type: ignore[assignment]
     patch.patch = fake_patch
-
-
-def without_docs(name: str) -> Codemod:
-    """A codemod of the fakes with other docs, for screens."""
-    return replace(CODEMODS[name], docs="")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,9 @@ def converse(arguments: list[str], answers: list[tuple[str, bytes]]) -> tuple[in
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execv(sys.executable, [sys.executable, fakes.__file__, *arguments])
     screen, waiting = "", list(answers)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    while True:
+        assert time.monotonic() < deadline, f"nothing more came after: {screen}"
         if not select.select([terminal], [], [], 1)[0]:
             continue
         try:

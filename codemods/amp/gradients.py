@@ -123,7 +123,7 @@ def unscale(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding
         mine = [reading for reading in found if concerns(amp, reading, step, steps)]
         if not mine:
             continue
-        anchor = first_together(amp, mine)
+        anchor = first_together(amp, mine, step)
         subject = amp.facts.text(step.subject)
         if (subject, anchor) not in done:
             done.add((subject, anchor))
@@ -200,13 +200,14 @@ def concerns(amp: Amp, reading: ast.AST, step: Step, steps: list[Step]) -> bool:
     return all(position(step.call) <= position(other.call) for other in others)
 
 
-def first_together(amp: Amp, readings: list[ast.AST]) -> ast.stmt:
-    """The statement to stand before: the reading's own, or the first that holds one of several."""
-    statements = [amp.facts.tree.statement(reading) for reading in readings]
-    if all(statement is statements[0] for statement in statements):
-        return statements[0]
-    block = amp.facts.tree.common_block(*statements)
-    return (amp.facts.tree.lift(statements[0], block) if block else None) or statements[0]
+def first_together(amp: Amp, readings: list[ast.AST], step: Step) -> ast.stmt:
+    """The statement to stand before: the reading's own, or the first that holds one of several; outside loops over parameters."""
+    tree = amp.facts.tree
+    statements = [tree.statement(reading) for reading in readings]
+    block = tree.common_block(*statements)
+    anchor = (tree.lift(statements[0], block) if block else None) or statements[0]
+    around = tree.loops(step.call)
+    return next((loop for loop in reversed(tree.loops(anchor)) if loop not in around), anchor)
 
 
 def stray_readings(amp: Amp, steps: list[Step]) -> Iterator[Finding]:

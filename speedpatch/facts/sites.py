@@ -280,18 +280,20 @@ class Sites:
 
     @cached_property
     def gradient_reads(self) -> tuple[ast.AST, ...]:
-        """Where gradients are clipped or read: calls of `clip_grad_*`, loads of `.grad` that are not plain resets."""
+        """Where gradients are clipped or read: calls of `clip_grad_*`, uses of `.grad` that are not plain resets."""
         found: list[ast.AST] = [call for call in self.calls if any(CLIP.fullmatch(name) for name in self.callee(call))]
         for node in self.tree.parents:
-            if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load) and self.reads_gradient(node):
+            if isinstance(node, ast.Attribute) and node.attr == "grad" and self.reads_gradient(node):
                 found.append(node)
         return tuple(sorted(found, key=lambda node: (node.lineno, node.col_offset)))  # type: ignore[attr-defined]
 
     def reads_gradient(self, node: ast.Attribute) -> bool:
         """Not `x.grad is None`, `x.grad.zero_()`, `x.grad.detach_()`, `if x.grad:`, `torch.autograd.grad`."""
+        up = self.tree.parent(node)
+        if not isinstance(node.ctx, ast.Load):
+            return isinstance(up, ast.AugAssign)
         if any(isinstance(value, External) for value in self.values(node)):
             return False
-        up = self.tree.parent(node)
         if isinstance(up, ast.Compare) and any(isinstance(item, ast.Constant) and item.value is None for item in up.comparators):
             return False
         return not (isinstance(up, ast.Attribute) and up.attr in ("zero_", "detach_", "requires_grad_", "fill_"))

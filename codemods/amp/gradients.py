@@ -10,7 +10,8 @@ from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts.reach import Reach
 from speedpatch.facts.sites import Step
-from speedpatch.facts.tree import position
+from speedpatch.facts.slices import slice_of
+from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Instance
 
 
@@ -40,7 +41,8 @@ def updates(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding
         if isinstance(statement, Finding):
             yield statement
         else:
-            yield Insert(amp.facts.path(statement), statement, "after", f"{scaler}.update()", slot=20)
+            anchor = outside_gradient_tests(amp, statement)
+            yield Insert(amp.facts.path(anchor), anchor, "after", f"{scaler}.update()", slot=20)
 
 
 def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Finding]:
@@ -63,6 +65,26 @@ def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Find
         groups_by_lift = [[statement for statement, up in zip(statements, lifted, strict=True) if up is one] for one in dict.fromkeys(lifted)]
         return [anchor for group in groups_by_lift for anchor in update_anchors(amp, group)]
     return [amp.declined("update-order", statements[0], "which of several conditional steps is the last of an iteration is not known")]
+
+
+def outside_gradient_tests(amp: Amp, statement: ast.stmt) -> ast.stmt:
+    """The statement, or the outermost `if` on gradients around it: the update ends a pass whose gradients were unscaled."""
+    found = statement
+    for up in amp.facts.tree.above(statement):
+        if isinstance(up, (*FUNCTIONS, *LOOPS)):
+            break
+        if isinstance(up, ast.If) and follows_gradients(amp, up.test):
+            found = up
+    return found
+
+
+def follows_gradients(amp: Amp, node: ast.expr) -> bool:
+    """Whether an expression reads gradients or was computed from them."""
+    if not amp.facts.sites.gradient_reads:
+        return False
+    scope = amp.facts.tree.scope(node)
+    computed = [node, *slice_of(amp.facts, [node], scope)]
+    return any(up in computed for reading in readings_in(amp, scope) for up in [reading, *amp.facts.tree.above(reading)])
 
 
 def by_loop(amp: Amp, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
@@ -128,6 +150,19 @@ def unscale(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding
         if (subject, anchor) not in done:
             done.add((subject, anchor))
             yield Insert(amp.facts.path(anchor), anchor, "before", f"{scaler}.unscale_({subject})", slot=10)
+            yield from update_at_exits(amp, scaler, anchor, step)
+
+
+def update_at_exits(amp: Amp, scaler: str, anchor: ast.stmt, step: Step) -> Iterator[Edit]:
+    """An update where a pass ends between unscaling and the step: `unscale_` would raise in the next one."""
+    tree = amp.facts.tree
+    block, scope = tree.block(anchor), tree.scope(step.call)
+    loop = next(iter(tree.loops(step.call)), None)
+    for node in own_nodes(scope):
+        leaves = isinstance(node, ast.Return) or isinstance(node, (ast.Break, ast.Continue)) and next(iter(tree.loops(node)), None) is loop
+        if leaves and position(anchor) < position(node) < position(step.call) and tree.lift(node, block) is not None:
+            assert isinstance(node, ast.stmt)
+            yield Insert(amp.facts.path(node), node, "before", f"{scaler}.update()", slot=20)
 
 
 def readings_in(amp: Amp, scope: ast.AST) -> list[ast.AST]:
@@ -181,8 +216,7 @@ def misplaced(amp: Amp, reading: ast.AST, step: Step) -> Finding | None:
         return amp.declined("reading-elsewhere", reading, "gradients are read in another function than the step")
     up = tree.lift(step.call, block)
     conditional = isinstance(up, ast.If) and up is not tree.statement(step.call) and not tree.lift(reading, block) is up
-    accumulates = conditional and isinstance(up, ast.If) and any(isinstance(node, ast.Mod) for node in ast.walk(up.test))
-    if accumulates:
+    if conditional and isinstance(up, ast.If) and not follows_gradients(amp, up.test):
         return amp.declined("clip-each-micro-batch", reading, "gradients are read in every micro-batch but only some of them step: move this into the condition of the step")
     return None
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from speedpatch.codemod import Finding
 from speedpatch.codemods.amp.context import Amp
+from speedpatch.codemods.amp.gradients import follows_gradients
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import Constant, External, Instance
 
+EXITS = {"sys.exit", "os._exit", "builtins.exit", "builtins.quit"}
 BFLOAT16 = "use --amp-dtype bfloat16, which needs no loss scaling"
 
 
@@ -128,8 +131,8 @@ def nonfinite_checks(amp: Amp) -> Iterator[Finding]:
             yield amp.declined("error-if-nonfinite", call, f"error_if_nonfinite=True raises at the overflows that a GradScaler skips: {BFLOAT16}")
         if names & {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"} and not turned_off(call):
             yield amp.declined("detect-anomaly", call, f"anomaly detection raises at the overflows that a GradScaler skips: {BFLOAT16}")
-    for node in amp.facts.sites.gradient_reads:
-        if any(isinstance(up, ast.Assert) for up in amp.facts.tree.above(node)) or guards_raise(amp, node):
+    for node in amp.facts.tree.parents:
+        if stops_the_run(amp, node) and follows_gradients(amp, node.test):
             yield amp.declined("gradient-check", node, f"a check of gradients stops the run at the overflows that a GradScaler skips: {BFLOAT16}")
 
 
@@ -139,10 +142,10 @@ def turned_off(call: ast.Call) -> bool:
     return any(isinstance(value, ast.Constant) and value.value is False for value in values)
 
 
-def guards_raise(amp: Amp, node: ast.AST) -> bool:
-    """Whether a gradient is read in a condition under which the program raises or exits."""
-    statement = amp.facts.tree.statement(node)
-    return isinstance(statement, ast.If) and any(
-        isinstance(item, ast.Raise) or isinstance(item, ast.Call) and amp.facts.sites.callee(item) & {"sys.exit", "builtins.exit", "builtins.quit"}
-        for item in own_nodes(statement)
+def stops_the_run(amp: Amp, node: ast.AST) -> TypeGuard[ast.Assert | ast.If]:
+    """Whether a statement raises or exits by a condition."""
+    if not isinstance(node, (ast.Assert, ast.If)):
+        return False
+    return isinstance(node, ast.Assert) or any(
+        isinstance(item, ast.Raise) or isinstance(item, ast.Call) and bool(amp.facts.sites.callee(item) & EXITS) for item in own_nodes(node)
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -62,21 +63,24 @@ def compare(
     parity: Parity,
     tolerance: Tolerance | None = None,
     band: Sequence[Recording] = (),
+    ignore: Collection[str] = (),
 ) -> Comparison:
     """Whether `after` trains as `before` does, in the class that was asked for.
 
     `exact` is bit for bit. `close` needs a tolerance. `redrawn` needs a band: recordings of the unchanged script
     with other seeds. `changed` asks only for steps, finite losses and no new faults. Where a GradScaler skipped a
-    step, what follows is not compared and the skipping is a difference.
+    step, what follows is not compared and the skipping is a difference. `ignore` holds codes of differences that a
+    change is meant to make, such as `backwards` where it accumulates.
     """
     pairs = list(takewhile(_same_skipping, zip(before.steps, after.steps, strict=False)))
+    differences = (*_basics(before, after), *_judge(parity, before, after, pairs, tolerance, band))
     return Comparison(
         parity=parity,
         steps=len(pairs),
         loss=_widest(pairs, "loss"),
         norm=_widest(pairs, "gradient_norm"),
         clip_norm=_widest(pairs, "clip_norm"),
-        differences=(*_basics(before, after), *_judge(parity, before, after, pairs, tolerance, band)),
+        differences=tuple(difference for difference in differences if difference.code not in ignore),
     )
 
 
@@ -156,6 +160,18 @@ def _counts(before: Recording, after: Recording) -> Iterator[Difference]:
         yield Difference("steps", None, f"{len(after.steps)} steps, {len(before.steps)} before")
     if before.skipped != after.skipped:
         yield Difference("skipped", None, f"{after.skipped} steps skipped, {before.skipped} before")
+    if not before.compiled.frames + after.compiled.frames and _modes(before) != _modes(after):
+        yield Difference("forward", None, f"calls of modules: {_modes(after)}, {_modes(before)} before")
+
+
+def _modes(recording: Recording) -> dict[str, int]:
+    """How many calls of modules were made in which mode; what compiled code calls is not seen."""
+    modes: Counter[str] = Counter()
+    for forward in recording.forwards:
+        modes[f"{'train' if forward.training else 'eval'}, {'' if forward.gradient else 'no '}gradient"] += (
+            forward.calls
+        )
+    return dict(modes)
 
 
 def _schedule(pairs: Sequence[tuple[Step, Step]], is_same: Callable[[Any, Any], bool]) -> Iterator[Difference]:

@@ -48,8 +48,15 @@ def _note_backward(watch: Watch, roots: Sequence[Any], weights: Sequence[Any]) -
     )
     watch.precisions |= graph.precisions
     watch.compiled_backwards += graph.is_compiled
+    if any(_is_left_over(watch, leaf) for leaf in graph.leaves):
+        watch.add_fault("kept-gradients", "backward added to gradients that were stepped already; zero_grad() was due")
     for leaf in graph.leaves:
         watch.marks[id(leaf)] = _mark(leaf, graph)
+
+
+def _is_left_over(watch: Watch, leaf: Any) -> bool:
+    mark = watch.marks.get(id(leaf))
+    return mark is not None and mark.state == "stepped" and leaf.grad is not None and bool(leaf.grad.any())
 
 
 def _mark(leaf: Any, graph: tensors.Graph) -> Mark:

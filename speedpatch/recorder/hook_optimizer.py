@@ -38,8 +38,7 @@ def _watched_step(watch: Watch, original: Function) -> Function:
         if watch.depth["step"] or torch.compiler.is_compiling():
             return original(self, *args, **kwargs)
         watch.stop_if_done()
-        if not watch.depth["scaler"]:
-            note_plain_step(watch, self)
+        _note_before_step(watch, self)
         has_closure = callable(args[0] if args else kwargs.get("closure"))
         norm = None if has_closure else _gradient_norm(self)
         skipped = bool(getattr(self, "found_inf", None) or False)
@@ -50,6 +49,14 @@ def _watched_step(watch: Watch, original: Function) -> Function:
         return result
 
     return step
+
+
+def _note_before_step(watch: Watch, optimizer: Any) -> None:
+    autocast = tensors.active_autocast()
+    if autocast:
+        watch.add_fault("autocast-step", f"an optimizer stepped under autocast ({', '.join(autocast)})")
+    if not watch.depth["scaler"]:
+        note_plain_step(watch, optimizer)
 
 
 def _gradient_norm(optimizer: Any) -> float | None:

@@ -26,10 +26,7 @@ def hook_scaler(watch: Watch) -> None:
 
 
 def note_plain_step(watch: Watch, optimizer: Any) -> None:
-    """Find a step that takes scaled gradients for true ones, and one under autocast."""
-    autocast = tensors.active_autocast()
-    if autocast:
-        watch.add_fault("autocast-step", f"an optimizer stepped under autocast ({', '.join(autocast)})")
+    """Find a step that takes scaled gradients for true ones."""
     marks = _marks(watch, optimizer)
     if any(mark.state == "scaled" for mark in marks):
         watch.add_fault("plain-step", "optimizer.step() ran on scaled gradients; scaler.step(optimizer) was due")
@@ -119,7 +116,7 @@ def _note_scaler_step(watch: Watch, calls: Calls, optimizer: Any) -> None:
     marks = _marks(watch, optimizer)
     if any(mark.state == "plain" for mark in marks):
         watch.add_fault("unscaled-backward", "scaler.step() divides gradients of a loss that was not scaled")
-    if any(mark.state == "scaled" and mark.updates != calls.updates for mark in marks):
+    if any(mark.state in ("scaled", "unscaled") and mark.updates != calls.updates for mark in marks):
         watch.add_fault("early-update", "scaler.update() ran between backward and scaler.step()")
 
 

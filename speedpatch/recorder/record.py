@@ -37,6 +37,8 @@ def record(
     The script is not changed; it runs in `cwd` (default: its folder) with `env` added to the environment. A
     server runs it in a fork, with the server's python. Raises RecordingError when the script fails.
     """
+    if not script.is_file():
+        raise RecordingError(f"{script}: no such script")
     with tempfile.TemporaryDirectory(prefix="speedpatch-") as folder:
         job = Job(
             script=str(script.resolve()),

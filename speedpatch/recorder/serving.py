@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from speedpatch.recorder.job import Job, job_from_json
@@ -32,6 +33,8 @@ def serve(run_job: Callable[[Job], int]) -> NoReturn:
 
 
 def _run_forked(run_job: Callable[[Job], int], job: Job, timeout: float) -> int:
+    if _compiles(job):
+        importlib.import_module("torch._inductor.compile_fx")  # seconds long: once here, not in every fork
     pid = os.fork()
     if pid == 0:
         _become(run_job, job)
@@ -45,6 +48,13 @@ def _run_forked(run_job: Callable[[Job], int], job: Job, timeout: float) -> int:
     return await_end(pid, poll, job, timeout)
 
 
+def _compiles(job: Job) -> bool:
+    try:
+        return b"compile" in Path(job.script).read_bytes()
+    except OSError:
+        return False
+
+
 def _become(run_job: Callable[[Job], int], job: Job) -> NoReturn:
     """In the fork: take on the job's session, streams, folder and environment, run it, never return."""
     status = 1
@@ -56,6 +66,7 @@ def _become(run_job: Callable[[Job], int], job: Job) -> NoReturn:
         os.chdir(job.cwd)
         os.environ.clear()
         os.environ.update(job.env)
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         status = run_job(job)
     except BaseException:
         traceback.print_exc()

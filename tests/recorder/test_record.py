@@ -71,7 +71,7 @@ def test_failures_have_clear_reasons(record_text: RecordText, text: str, reason:
 
 
 def test_missing_script_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="nothing.py: no such script"):
+    with pytest.raises(RecordingError, match=r"nothing\.py: no such script"):
         record(tmp_path / "nothing.py")
 
 

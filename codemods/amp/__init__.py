@@ -55,6 +55,8 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
     elif sites.amp_uses:
         node = sites.amp_uses[0]
         yield Finding("already", "amp.already", str(amp.facts.path(node)), amp.facts.line(node), "the program uses mixed precision already")
+    elif not sites.backwards and sites.steps and (call := next((call for call in sites.calls if "torch.autograd.grad" in sites.callee(call)), None)):
+        yield amp.declined("autograd-grad", call, "gradients come from torch.autograd.grad and are handed to the optimizer by other ways than backward()")
     elif not sites.backwards:
         yield Finding("not_applicable", "amp.no-training", script, 1, "no backward pass found: this file trains nothing by itself")
     elif not any(amp.facts.in_script(site.call) for site in sites.backwards):

@@ -24,6 +24,7 @@ def find_hazards(amp: Amp) -> Iterator[Finding]:
         yield from closures(amp)
         yield from custom_optimizers(amp)
         yield from manual_updates(amp)
+        yield from manual_gradients(amp)
         yield from gradient_penalties(amp)
         yield from gradient_hooks(amp)
         yield from nonfinite_checks(amp)
@@ -92,6 +93,18 @@ def manual_updates(amp: Amp) -> Iterator[Finding]:
         statement = amp.facts.tree.statement(node)
         if isinstance(node, ast.Attribute) and updates_by_gradient(statement, node):
             yield amp.declined("manual-update", node, f"parameters are updated by hand from their gradients: {BFLOAT16}")
+
+
+def manual_gradients(amp: Amp) -> Iterator[Finding]:
+    """Gradients that are put in place by hand from elsewhere, which the step would unscale."""
+    for node in amp.facts.tree.parents:
+        up = amp.facts.tree.parent(node)
+        if not isinstance(node, ast.Attribute) or node.attr != "grad" or not isinstance(up, ast.Assign) or node not in up.targets:
+            continue
+        names = {value.name for value in amp.facts.values(up.value) if isinstance(value, (External, Instance))}
+        reset = isinstance(up.value, ast.Constant) or names & {"torch.zeros_like", "torch.zeros"}
+        if not reset and not follows_gradients(amp, up.value) and not amp.facts.sites.in_optimizer_step(node):
+            yield amp.declined("gradient-write", node, f"gradients that no backward pass of scaled losses gave are put in place by hand: {BFLOAT16}")
 
 
 def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:

@@ -89,8 +89,7 @@ class Sites:
         """By its class, or because it both steps and holds gradients to zero or parameter groups."""
         if isinstance(value, Instance):
             if value.local is not None:
-                bases = self.state.bases(value.local)
-                return any(isinstance(base, str) and base.startswith("torch.optim.") and "scheduler" not in base for base in bases)
+                return self.is_optimizer_class(value.local)
             if is_optimizer(value.name):
                 return True
             if SCHEDULER.fullmatch(value.name) or SCALER.fullmatch(value.name):
@@ -162,6 +161,8 @@ class Sites:
         """Every step of an optimizer, through a scaler or not."""
         found: list[Step] = []
         for call in self.attribute_calls("step"):
+            if self.in_optimizer_step(call):
+                continue
             receiver = call.func.value  # type: ignore[attr-defined]
             values = self.values(receiver)
             if any(self.is_scaler(value) for value in values) and call.args:
@@ -290,6 +291,8 @@ class Sites:
     def reads_gradient(self, node: ast.Attribute) -> bool:
         """Not `x.grad is None`, `x.grad.zero_()`, `x.grad.detach_()`, `if x.grad:`, `torch.autograd.grad`."""
         up = self.tree.parent(node)
+        if self.in_optimizer_step(node):
+            return False
         if not isinstance(node.ctx, ast.Load):
             return isinstance(up, ast.AugAssign)
         if any(isinstance(value, External) for value in self.values(node)):
@@ -297,6 +300,18 @@ class Sites:
         if isinstance(up, ast.Compare) and any(isinstance(item, ast.Constant) and item.value is None for item in up.comparators):
             return False
         return not (isinstance(up, ast.Attribute) and up.attr in ("zero_", "detach_", "requires_grad_", "fill_"))
+
+    def in_optimizer_step(self, node: ast.AST) -> bool:
+        """Whether code is the `step` of an optimizer class of the program: what a scaler calls with gradients as they are."""
+        for up in self.tree.above(node):
+            owner = self.tree.owner(up) if isinstance(up, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+            if owner is not None and up.name == "step":  # type: ignore[attr-defined]
+                return self.is_optimizer_class(owner)
+        return False
+
+    def is_optimizer_class(self, node: ast.ClassDef) -> bool:
+        """Whether a class of the program derives from a torch optimizer."""
+        return any(isinstance(base, str) and base.startswith("torch.optim.") and "scheduler" not in base for base in self.state.bases(node))
 
     @cached_property
     def amp_uses(self) -> tuple[ast.AST, ...]:

@@ -59,7 +59,9 @@ class ScanCommand(TyperCommand):
         formatter.write(scan_screen())
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 
 
 def show_version(wanted: bool) -> None:

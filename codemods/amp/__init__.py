@@ -82,7 +82,7 @@ def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     enabled = Enabled(amp, reach, [*regions.all, *hoisted_regions(amp, regions)])
     enabled.prepare()
     yield from wrap_regions(amp, regions, enabled)
-    yield from regions.floats
+    yield from {cast.node: cast for cast in regions.floats}.values()
     yield from find_leaks(amp, regions)
     if reach is not None:
         yield from make_scaler(amp, reach, enabled)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
 from speedpatch.codemods.amp.context import Amp
+from speedpatch.codemods.amp.islands import find_islands
 from speedpatch.codemods.amp.regions import Regions
 from speedpatch.codemods.amp.precision import is_float
 from speedpatch.edits import Around, Edit, Insert, Replace
@@ -32,6 +33,7 @@ def find_leaks(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     for scope in covered(amp, regions):
         yield from constants(amp, scope)
         yield from buffer_writes(amp, scope)
+    yield from find_islands(amp, [scope for scope in covered(amp, regions) if isinstance(scope, FUNCTIONS)])
     yield from autograd_functions(amp)
 
 

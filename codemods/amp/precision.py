@@ -17,6 +17,8 @@ LINEAR_ALGEBRA = {
     "det", "slogdet", "logdet", "inverse", "cholesky", "svd", "qr", "eigh", "pinverse", "matrix_rank", "quantile",
     "nanquantile", "complex", "lstsq", "solve", "lu",
 }  # fmt: skip
+NUMBERS = {"item", "tolist", "numpy"}
+SPARSE = {"torch.sparse.mm", "torch.sparse.addmm", "torch.spmm", "torch.smm", "torch.hspmm"}
 SMALLEST_HALF = 6e-8
 """The smallest positive float16: what is added to keep a division or logarithm away from 0 vanishes below it."""
 
@@ -30,7 +32,7 @@ def needs_float32(amp: Amp, node: ast.AST) -> ast.AST | None:
     """
     for child in ast.walk(node):
         if isinstance(child, ast.Call):
-            if is_probability_loss(amp, child):
+            if is_probability_loss(amp, child) or is_linear_algebra(amp, child):
                 return child
             for function in loss_helpers(amp, child):
                 cause = fragile_code(amp, function)
@@ -51,7 +53,7 @@ def is_probability_loss(amp: Amp, call: ast.Call) -> bool:
 
 def loss_helpers(amp: Amp, call: ast.Call, depth: int = 0) -> Iterator[FunctionNode]:
     """The functions of the program behind a call, as far as they run no model."""
-    if depth > 3:
+    if depth > 3 or amp.facts.sites.is_forward(call):
         return
     for function in amp.facts.sites.local_callees(call):
         if function.name == "__init__" or amp.facts.sites.contains_forward(function):
@@ -96,8 +98,8 @@ def transposes(amp: Amp, node: ast.expr, other: ast.expr, depth: int = 0) -> boo
 def is_linear_algebra(amp: Amp, call: ast.Call) -> bool:
     """Decompositions, quantiles and the like, which have no half-precision kernels."""
     names = amp.facts.sites.callee(call)
-    return any(name.startswith("torch.linalg.") or name.startswith("torch.") and name.split(".")[-1] in LINEAR_ALGEBRA for name in names) or bool(
-        names & {"torch.nn.functional.ctc_loss"}
+    return any(name.startswith(("torch.linalg.", "torch.fft.rfft")) or name.startswith("torch.") and name.split(".")[-1] in LINEAR_ALGEBRA for name in names) or bool(
+        names & ({"torch.nn.functional.ctc_loss"} | SPARSE)
     ) or any(isinstance(value, Instance) and value.name == "torch.nn.CTCLoss" for value in amp.facts.values(call.func))
 
 
@@ -105,11 +107,9 @@ def fragile_expression(amp: Amp, node: ast.AST) -> ast.AST | None:
     """A sum with a constant too small for float16 inside a logarithm or a denominator; a hand-written `log(1 - p)`."""
     for child in ast.walk(node):
         if isinstance(child, ast.Call) and is_logarithm(amp, child):
-            if any(tiny_sum(item) or complement(item) for argument in argument_nodes(child) for item in ast.walk(argument)):
+            if any(tiny_sum(amp, item) or complement(item) for argument in argument_nodes(child) for item in ast.walk(argument)):
                 return child
-        if isinstance(child, ast.BinOp) and isinstance(child.op, ast.Div) and any(tiny_sum(item) for item in ast.walk(child.right)):
-            return child
-        if isinstance(child, ast.Call) and is_linear_algebra(amp, child):
+        if isinstance(child, ast.BinOp) and isinstance(child.op, ast.Div) and any(tiny_sum(amp, item) for item in ast.walk(child.right)):
             return child
     return None
 
@@ -126,11 +126,25 @@ def argument_nodes(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
 
 
-def tiny_sum(node: ast.AST) -> bool:
-    """`x + 1e-8`."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and any(
-        isinstance(item, ast.Constant) and isinstance(item.value, float) and 0 < item.value < SMALLEST_HALF for item in (node.left, node.right)
-    )
+def tiny_sum(amp: Amp, node: ast.AST) -> ast.expr | None:
+    """What `1e-8` is added to in `x + 1e-8`, the constant written out or by name."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return None
+    for item, other in ((node.left, node.right), (node.right, node.left)):
+        numbers = [item] if isinstance(item, ast.Constant) else amp.facts.values(item)
+        tiny = numbers and all(isinstance(number := getattr(value, "value", None), float) and 0 < number < SMALLEST_HALF for value in numbers)
+        definitions = amp.facts.state.reaching.get(other, frozenset())
+        if tiny and not (definitions and all(is_number(amp, getattr(definition, "value", None)) for definition in definitions)):
+            return None if is_number(amp, other) else other
+    return None
+
+
+def is_number(amp: Amp, value: ast.AST | None) -> bool:
+    """Whether an expression makes a Python number of a tensor."""
+    if not isinstance(value, ast.Call):
+        return False
+    method = isinstance(value.func, ast.Attribute) and value.func.attr in NUMBERS
+    return method or bool(amp.facts.sites.callee(value) & {"builtins.float", "builtins.int", "builtins.len"})
 
 
 def complement(node: ast.AST) -> bool:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from speedpatch.codemods.amp.casts import float_names
 from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.precision import float_arguments, needs_float32
+from speedpatch.codemods.amp.precision import float_arguments, fragile_expression, loss_calls, needs_float32
 from speedpatch.codemod import Finding
 from speedpatch.edits import Around
 from speedpatch.facts.sites import Backward
@@ -119,20 +120,28 @@ def split_float32(
     amp: Amp, members: list[ast.stmt], memo: dict[ast.AST, bool], regions: Regions
 ) -> tuple[list[ast.stmt], list[ast.stmt]] | Finding:
     """The members for autocast, and those that have to stay in float32, whose half-precision arguments get `.float()`."""
-    outside = []
-    for member in members:
+    outside: list[ast.stmt] = []
+    for member in sorted(members, key=position):
         cause = needs_float32(amp, member)
         if cause is None:
             continue
         if amp.facts.sites.contains_forward(member):
             return amp.declined("loss-with-forward", cause, "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own")
-        floats = float_arguments(amp, member, memo)
+        floats = casts(amp, member, outside, memo)
         if isinstance(floats, ast.AST):
-            return amp.declined("loss-structure", floats, "this loss has to be computed in float32, but what it is given is no single tensor: cast the outputs with .float() first")
+            return amp.declined("loss-structure", floats, "this loss has to be computed in float32, but what it is given cannot be cast here: cast the outputs with .float() first, and take a sigmoid behind that")
         regions.floats += floats
         outside.append(member)
     kept = [member for member in members if member not in outside]
     return (half_members(amp, kept, outside) if outside else kept), outside
+
+
+def casts(amp: Amp, member: ast.stmt, outside: list[ast.stmt], memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
+    """The casts that let a statement compute in float32: of a loss call's arguments, or of all that a formula reads."""
+    composed = any(isinstance(argument, ast.BinOp) for call in loss_calls(amp, member) for argument in call.args)
+    if composed or fragile_expression(amp, member) is not None:
+        return float_names(amp, member, outside, memo)
+    return float_arguments(amp, member, memo)
 
 
 def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> list[ast.stmt]:
@@ -219,7 +228,7 @@ def evaluation_members(
         if needs_float32(amp, statement) is None:
             found.append(statement)
         elif not forward:
-            floats = float_arguments(amp, statement, memo)
+            floats = casts(amp, statement, outside, memo)
             regions.floats += floats if isinstance(floats, list) else []
             outside.append(statement)
     return found, outside

@@ -1,0 +1,97 @@
+"""Programs that there is nothing to compile in: compiled already, trained by an engine, or not trained at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from speedpatch.codemods.compile.context import Compile
+
+from speedpatch.codemod import Finding
+from speedpatch.facts.values import FUNCTIONS, External
+
+COMPILERS = {"torch.compile", "torch._dynamo.optimize"}
+SCRIPTING = {"torch.jit.script"}
+SWITCHES = {
+    "transformers": "pass `torch_compile=True` to its TrainingArguments",
+    "pytorch_lightning": "call `model.compile()` on the LightningModule before `trainer.fit`",
+    "lightning": "call `model.compile()` on the module before it is handed over",
+    "accelerate": 'pass `dynamo_backend="inductor"` to Accelerator',
+    "deepspeed": "call `engine.compile()` behind `deepspeed.initialize`",
+    "fastai": "call `learn.model.compile()` before `learn.fit`",
+}
+"""How each training engine compiles."""
+
+
+def not_for_us(program: Compile) -> Iterator[Finding]:
+    """What there is to say of such a program."""
+    facts = program.facts
+    present = next(find_compiled(program), None)
+    if facts.engine is not None:
+        call = facts.engine[0]
+        names = sorted(name.split(".")[0] for name in facts.sites.callee(call))
+        switch = next((SWITCHES[name] for name in names if name in SWITCHES), "see its manual")
+        yield program.finding("not_applicable", "compile.engine", call, f"another engine runs the training: {switch}")
+    elif present is not None:
+        yield program.finding("already", "compile.already", present[0], present[1])
+    elif not program.trains:
+        yield program.finding(
+            "not_applicable",
+            "compile.no-training",
+            facts.script.tree,
+            "no backward pass found: this file trains nothing by itself",
+        )
+    elif not program.models:
+        yield from without_model(program)
+
+
+def find_compiled(program: Compile) -> Iterator[tuple[ast.AST, str]]:
+    """Where the program compiles or scripts models by itself, and with what."""
+    facts = program.facts
+    for call in program.calls:
+        names = facts.sites.callee(call)
+        if names & COMPILERS:
+            yield call, f"the program uses torch.compile{mode_of(program, call)} already"
+        elif (
+            isinstance(call.func, ast.Attribute) and call.func.attr == "compile" and is_model(program, call.func.value)
+        ):
+            yield call, f"the program compiles a model{mode_of(program, call)} already"
+        elif names & SCRIPTING and any(is_model(program, argument) for argument in call.args):
+            yield call, "the model is scripted by torch.jit.script already"
+    for node in facts.tree.parents:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            for item in node.decorator_list:
+                target = item.func if isinstance(item, ast.Call) else item
+                if any(isinstance(value, External) and value.name in COMPILERS for value in facts.values(target)):
+                    yield item, "the program uses torch.compile already"
+
+
+def is_model(program: Compile, node: ast.expr) -> bool:
+    """Whether an expression may be a module."""
+    facts = program.facts
+    return any(facts.state.is_module(module) for value in facts.values(node) for module in facts.sites.unwrap(value))
+
+
+def mode_of(program: Compile, call: ast.Call) -> str:
+    """The mode that is written out, for the message."""
+    mode = next((item.value for item in call.keywords if item.arg == "mode"), None)
+    return f" (mode={program.facts.text(mode)})" if mode is not None else ""
+
+
+def without_model(program: Compile) -> Iterator[Finding]:
+    """Training of something that is no module of this program."""
+    facts = program.facts
+    site = program.backwards[0].call
+    if facts.sites.steps and not program.modules.work:
+        yield program.finding(
+            "not_applicable",
+            "compile.no-model",
+            site,
+            "the optimizer trains tensors, not a module: there is no model to compile",
+        )
+    else:
+        yield program.declined(
+            "model-elsewhere",
+            site,
+            "the model that is trained could not be followed to where it is made: name the script that makes it",
+        )

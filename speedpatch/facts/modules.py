@@ -1,0 +1,177 @@
+"""Which modules a program trains, what each is made of, and who computes with it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from speedpatch.facts.facts import Facts
+from speedpatch.facts.sites import NOT_FORWARD
+from speedpatch.facts.state import heap_key
+from speedpatch.facts.values import FUNCTIONS, Class, Derived, External, Instance, Member, Method, Pack, Value
+
+NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A call that computes with a module: `method` is None for `model(x)`, else the method or part that is called."""
+
+    call: ast.Call
+    method: str | None
+    trains: bool
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The questions about modules, each answered in one pass over the program."""
+
+    facts: Facts
+    parts: dict[Value, frozenset[Value]] = field(default_factory=dict, repr=False)
+
+    # ---- which modules are trained
+
+    @cached_property
+    def trained(self) -> tuple[Value, ...]:
+        """The outermost modules that are called, with the parameters that optimizers step."""
+        owners = [root(value) for values in self.facts.sites.trained.values() for value in values]
+        if not owners or not all(self.facts.sites.trained.values()):
+            owners += [
+                module
+                for module, work in self.work.items()
+                if any(item.trains and item.method is None for item in work)
+            ]
+        modules = [
+            owner
+            for owner in dict.fromkeys(owners)
+            if self.facts.state.is_module(owner) and not self.facts.sites.is_loss(owner)
+        ]
+        found = list(dict.fromkeys(self.container(owner) for owner in modules))
+        inner = {part for module in found for part in self.inside(module)}
+        return tuple(module for module in found if module not in inner)
+
+    def container(self, owner: Value) -> Value:
+        """The module itself if anything calls it, else the called module that it is a part of."""
+        if self.is_called(owner):
+            return owner
+        around = [module for module in self.work if owner in self.inside(module) and self.is_called(module)]
+        return around[0] if around else owner
+
+    def is_called(self, module: Value) -> bool:
+        """Whether the program calls a module as a function."""
+        return any(item.method is None for item in self.work.get(module, ()))
+
+    def inside(self, module: Value) -> frozenset[Value]:
+        """The objects that a module holds, directly or in one of its parts; itself left out."""
+        if module not in self.parts:
+            found: set[Value] = set()
+            stack = list(self.holds(module))
+            while stack:
+                value = stack.pop()
+                if value not in found and value != module:
+                    found.add(value)
+                    stack += self.holds(value)
+            self.parts[module] = frozenset(found)
+        return self.parts[module]
+
+    def holds(self, value: Value) -> Iterator[Value]:
+        """What is stored in an object, and what it was made from."""
+        yield from self.held.get(heap_key(value), ())
+        if isinstance(value, Instance) and value.local is not None:
+            for base in self.facts.state.bases(value.local)[1:]:
+                yield from self.held.get(base, ())
+        elif isinstance(value, Instance) and isinstance(value.site, ast.Call) and value.name.startswith("torch.nn."):
+            for argument in value.site.args:
+                inner = argument.value if isinstance(argument, ast.Starred) else argument
+                yield from (item for item in self.facts.values(inner) if isinstance(item, (Instance, Pack)))
+
+    @cached_property
+    def held(self) -> dict[object, list[Value]]:
+        """The objects among the attributes and items of each object."""
+        found: dict[object, list[Value]] = defaultdict(list)
+        for (owner, _), values in self.facts.state.heap.items():
+            found[owner] += [value for value in values if isinstance(value, (Instance, Pack))]
+        return found
+
+    # ---- who computes with them
+
+    @cached_property
+    def work(self) -> dict[Value, list[Work]]:
+        """Every module with the calls that compute with it."""
+        found: dict[Value, list[Work]] = defaultdict(list)
+        for call in self.facts.sites.calls:
+            subjects = [pair for value in self.facts.values(call.func) for pair in self.subjects(call, value)]
+            trains = bool(subjects) and not self.without_gradients(call)
+            for module, method in dict.fromkeys(subjects):
+                found[module].append(Work(call, method, trains))
+        return found
+
+    def subjects(self, call: ast.Call, value: Value) -> Iterator[tuple[Value, str | None]]:
+        """The modules that calling one value computes with, and how."""
+        state, sites = self.facts.state, self.facts.sites
+        if isinstance(value, Member):
+            base = root(value.base)
+            if state.is_module(base) and value.name not in NOT_FORWARD:
+                yield from ((module, path_of(value)) for module in sites.unwrap(base))
+        elif isinstance(value, Method):
+            receiver, function = value.receiver, value.function.node
+            works = function.name == "forward" or sites.contains_forward(function)
+            if works and state.is_module(receiver) and not self.is_own_code(call, receiver):
+                yield from ((module, function.name) for module in sites.unwrap(receiver))
+        elif state.is_module(value) and not sites.is_loss(value) and not sites.is_pure_loss_class(value):
+            yield from ((module, None) for module in sites.unwrap(value))
+
+    def is_own_code(self, node: ast.AST, module: Value) -> bool:
+        """Whether a node lies in a method of a module's own class."""
+        owner = self.facts.tree.owner(self.facts.tree.scope(node))
+        return (
+            owner is not None
+            and isinstance(module, Instance)
+            and module.local is not None
+            and owner in self.facts.state.bases(module.local)
+        )
+
+    def without_gradients(self, node: ast.AST) -> bool:
+        """Whether a node lies under `torch.no_grad()`, as a context or as a decorator of its function."""
+        for up in self.facts.tree.above(node):
+            items: Iterable[ast.expr] = ()
+            if isinstance(up, (ast.With, ast.AsyncWith)):
+                items = [item.context_expr for item in up.items]
+            elif isinstance(up, FUNCTIONS):
+                items = up.decorator_list
+            if any(self.is_no_grad(item) for item in items):
+                return True
+        return False
+
+    def is_no_grad(self, node: ast.expr) -> bool:
+        """`torch.no_grad()`, `torch.no_grad`, `torch.set_grad_enabled(False)`."""
+        target = node.func if isinstance(node, ast.Call) else node
+        names = {value.name for value in self.facts.values(target) if isinstance(value, External)}
+        off = (
+            isinstance(node, ast.Call)
+            and bool(node.args)
+            and isinstance(node.args[0], ast.Constant)
+            and node.args[0].value is False
+        )
+        return bool(names & NO_GRADIENTS) or ("torch.set_grad_enabled" in names and off)
+
+
+def root(value: Value) -> Value:
+    """The object that an attribute of an attribute belongs to."""
+    while isinstance(value, (Member, Derived)) and value.base is not None:
+        value = value.base
+    return value
+
+
+def path_of(value: Member) -> str:
+    """`encoder.layers` for such an attribute of an object."""
+    base = value.base
+    return f"{path_of(base)}.{value.name}" if isinstance(base, Member) else value.name
+
+
+def class_of(value: Value) -> ast.ClassDef | None:
+    """The local class of an object."""
+    return value.local if isinstance(value, Instance) else value.node if isinstance(value, Class) else None

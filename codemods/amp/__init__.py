@@ -25,7 +25,7 @@ from speedpatch.codemods.amp.regions import Regions, find_regions
 from speedpatch.codemods.amp.scaler import find_reach
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
-from speedpatch.facts.devices import find_device
+from speedpatch.facts.devices import bound_before, find_device
 from speedpatch.facts.reach import Obstacle, Reach
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
@@ -176,6 +176,10 @@ def model_condition(amp: Amp, reach: Reach) -> str | None:
             path = dotted(node)
             if path:
                 return f"next({path}.parameters()).is_cuda"
+    for name, values in amp.facts.state.scopes.get(reach.home.scope, {}).items():
+        models = {model for value in values for model in amp.facts.sites.unwrap(value)}
+        if models and models <= set(amp.facts.sites.models) and bound_before(amp.facts, name, reach.home.scope, reach.home.anchor):
+            return f"next({name}.parameters()).is_cuda"
     return None
 
 

@@ -101,7 +101,8 @@ class Enabled:
         script = self.amp.facts.script.tree
         attributes = {node.attr for node in ast.walk(script) if isinstance(node, ast.Attribute)}
         scopes = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
-        return self.amp.facts.free_name("use_amp" if "use_amp" not in attributes else "amp_enabled", scopes)
+        taken = "use_amp" in attributes or self.amp.facts.free_name("use_amp", scopes) != "use_amp"
+        return self.amp.facts.free_name("amp_enabled" if taken else "use_amp", scopes)
 
     def variable(self, scope: Scope) -> str | None:
         """The variable that a scope can read."""

@@ -28,6 +28,8 @@ def find_hazards(amp: Amp) -> Iterator[Finding]:
         yield from gradient_penalties(amp)
         yield from gradient_hooks(amp)
         yield from nonfinite_checks(amp)
+    else:
+        yield from data_parallel(amp)
 
 
 def manual_precision(amp: Amp) -> Iterator[Finding]:
@@ -37,7 +39,8 @@ def manual_precision(amp: Amp) -> Iterator[Finding]:
         if any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
             yield amp.declined("manual-precision", call, f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first")  # type: ignore[attr-defined]
     for call in amp.facts.sites.attribute_calls("to", "type"):
-        names = {value.name for argument in call.args for value in amp.facts.values(argument) if isinstance(value, External)}
+        given = [*call.args, *(item.value for item in call.keywords)]
+        names = {value.name for argument in given for value in amp.facts.values(argument) if isinstance(value, External)}
         odd = names & {"torch.float16", "torch.half", "torch.float64", "torch.double", "torch.bfloat16"}
         if odd and any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
             yield amp.declined("manual-precision", call, f"the model is cast to {min(odd)}: autocast needs float32 weights, so take that out first")
@@ -48,10 +51,18 @@ def manual_precision(amp: Amp) -> Iterator[Finding]:
 
 
 def tracing(amp: Amp) -> Iterator[Finding]:
-    """Traced models."""
+    """Models that are trained as traced or scripted ones."""
     for call in amp.facts.sites.calls:
-        if amp.facts.sites.callee(call) & {"torch.jit.trace"} and amp.facts.sites.contains_forward(call):
-            yield amp.declined("jit", call, "torch.jit.trace cannot run under autocast")
+        made = {value.name for value in amp.facts.values(call.func) if isinstance(value, Instance)} & {"torch.jit.trace", "torch.jit.script"}
+        if made and any(amp.facts.sites.contains_backward(loop) for loop in amp.facts.tree.loops(call)):
+            yield amp.declined("jit", call, f"the model that is trained comes from {min(made)}: train the plain module, and compile that")
+
+
+def data_parallel(amp: Amp) -> Iterator[Finding]:
+    """DataParallel's threads know that autocast is on, and take its default dtype."""
+    for call in amp.facts.sites.calls:
+        if any(name.endswith(".DataParallel") and name.startswith("torch.nn") for name in amp.facts.sites.callee(call)):
+            yield amp.declined("data-parallel", call, "the threads of nn.DataParallel would run in float16, without loss scaling: use --amp-dtype float16, or one process a GPU")
 
 
 def closures(amp: Amp) -> Iterator[Finding]:

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from speedpatch.codemod import Finding
 from speedpatch.codemods.amp.context import Amp
 from speedpatch.codemods.amp.islands import find_islands
-from speedpatch.codemods.amp.regions import Regions
+from speedpatch.codemods.amp.regions import Regions, in_model_code
 from speedpatch.codemods.amp.precision import is_float
 from speedpatch.edits import Around, Edit, Insert, Replace
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
+from speedpatch.facts.state import external_names
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
-LARGEST_HALF = 65504
+LARGEST_HALF = 65504.0
+LARGEST_BFLOAT16 = 3.3895e38
+LARGEST_FLOAT32 = 3.4028e38
+FILLS = {"masked_fill", "masked_fill_", "fill_", "full_like", "new_full", "index_fill", "index_fill_"}
 SHAPES = {
     "detach", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten", "contiguous", "clone",
     "sigmoid", "softmax", "exp", "tanh", "clamp", "mean", "sum", "data", "T", "expand", "repeat", "cpu", "abs",
@@ -24,15 +28,20 @@ SOURCES = {
     "scatter_": 2, "scatter_add_": 2, "index_add_": 2, "index_copy_": 2, "masked_scatter_": 1, "scatter": 2,
     "scatter_add": 2, "index_add": 2, "index_copy": 2,
 }  # fmt: skip
-BUFFERS = {"torch.zeros", "torch.empty", "torch.ones", "torch.full"}
+FLOAT32 = {"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"}
+METHODS = {"mm", "bmm", "matmul", "dot", "mv"}
+PRODUCTS = {*(f"torch.{name}" for name in METHODS), "torch.nn.functional.linear", "torch.einsum"}
+BUFFERS = {"torch.zeros", "torch.empty", "torch.ones", "torch.full", "torch.Tensor", "torch.FloatTensor"}
 
 
 def find_leaks(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     """All edits and declines around regions."""
     yield from to_numpy(amp, regions)
+    yield from to_products(amp, regions)
     for scope in covered(amp, regions):
         yield from constants(amp, scope)
         yield from buffer_writes(amp, scope)
+        yield from dtype_tests(amp, scope)
     yield from find_islands(amp, [scope for scope in covered(amp, regions) if isinstance(scope, FUNCTIONS)])
     yield from autograd_functions(amp)
 
@@ -67,6 +76,30 @@ def to_numpy(amp: Amp, regions: Regions) -> Iterator[Edit]:
             yield Around(amp.facts.path(source), source, "", ".float()")
 
 
+def to_products(amp: Amp, regions: Regions) -> Iterator[Edit]:
+    """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes have to match there."""
+    for node in amp.facts.tree.parents:
+        operands = product_operands(amp, node)
+        if not operands or not amp.facts.in_script(node) or in_region(amp, node, regions) or in_model_code(amp, node):
+            continue
+        for operand in operands:
+            if not is_float(operand) and is_output(amp, operand, regions):
+                yield Around(amp.facts.path(operand), operand, "", ".float()")
+
+
+def product_operands(amp: Amp, node: ast.AST) -> list[ast.expr]:
+    """What a matrix product or a layer is given by name."""
+    found: list[ast.expr] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        found = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        functional = amp.facts.sites.callee(node) & PRODUCTS
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in METHODS and not amp.facts.sites.callee(node)
+        if functional or method or amp.facts.sites.is_forward(node):
+            found = [*node.args, *([node.func.value] if method and isinstance(node.func, ast.Attribute) else [])]
+    return [item for item in found if isinstance(item, (ast.Name, ast.Attribute))]
+
+
 def numpy_source(amp: Amp, call: ast.Call) -> ast.expr | None:
     """The tensor that a call turns into an array."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args:
@@ -81,7 +114,7 @@ def is_output(amp: Amp, node: ast.expr, regions: Regions) -> bool:
     """Whether an expression is a floating-point output of a model computed in a region, at most reshaped."""
     node = bare(amp, node)
     if isinstance(node, ast.Call):
-        return amp.facts.sites.is_forward(node) and in_region(amp, node, regions)
+        return runs_module(amp, node) and in_region(amp, node, regions)
     definitions = amp.facts.state.reaching.get(node, frozenset())
     return bool(definitions) and all(
         isinstance(item, ast.Assign) and in_region(amp, item, regions) and comes_from_forward(amp, item) for item in definitions
@@ -108,7 +141,12 @@ def bare(amp: Amp, node: ast.expr) -> ast.expr:
 def comes_from_forward(amp: Amp, item: ast.Assign) -> bool:
     """Whether an assignment takes what a model gave, not an index into it."""
     value = bare(amp, item.value)
-    return isinstance(value, ast.Call) and amp.facts.sites.is_forward(value)
+    return isinstance(value, ast.Call) and runs_module(amp, value)
+
+
+def runs_module(amp: Amp, call: ast.Call) -> bool:
+    """Whether a call is one of a module itself; a function around it may give tokens or labels as well."""
+    return amp.facts.sites.is_forward(call) and any(amp.facts.state.is_module(value) for value in amp.facts.values(call.func))
 
 
 def functional(amp: Amp, value: ast.expr) -> bool:
@@ -128,31 +166,53 @@ def in_region(amp: Amp, node: ast.AST, regions: Regions) -> bool:
 
 def constants(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:
     """`masked_fill(mask, -1e9)` raises in float16: the smallest number of the tensor's dtype does the same."""
-    if not amp.half:
-        return
-    for call in (node for node in ast.walk(scope) if isinstance(node, ast.Call)):
-        value = fill_value(amp, call)
-        if value is None:
+    for node in ast.walk(scope):
+        found = fill(amp, node)
+        number = fill_number(amp, found[1]) if found is not None else None
+        if found is None or number is None or not largest(amp) < abs(number) < float("inf"):
             continue
-        base = dotted(call.func.value) if isinstance(call.func, ast.Attribute) and not amp.facts.sites.callee(call) else None
-        base = base or (dotted(call.args[0]) if amp.facts.sites.callee(call) and call.args else None)
-        if base is None or not amp.facts.in_script(call):
-            where = "" if amp.facts.in_script(call) else ", in another file"
-            yield amp.declined("fp16-constant", call, f"this constant is too large for float16{where}: write torch.finfo(x.dtype).min, or use --amp-dtype bfloat16")
+        base, value = dotted(found[0]), found[1]
+        if base is None or not amp.facts.in_script(node):
+            where = "" if amp.facts.in_script(node) else ", in another file"
+            yield amp.declined("fp16-constant", node, f"this constant is too large for {amp.options.amp_dtype}{where}: write torch.finfo(x.dtype).min")
             continue
-        bound = "min" if negative(value) else "max"
+        bound = "min" if number < 0 else "max"
         yield Replace(amp.facts.path(value), value, f"{amp.torch('finfo', value)}({base}.dtype).{bound}")
 
 
-def fill_value(amp: Amp, call: ast.Call) -> ast.expr | None:
-    """The value of a masked_fill, when float16 cannot hold it."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("masked_fill", "masked_fill_"):
+def largest(amp: Amp) -> float:
+    """The largest number of the wanted precision."""
+    return LARGEST_HALF if amp.half else LARGEST_BFLOAT16
+
+
+def fill(amp: Amp, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """A tensor and the number that it is filled with, where a number beyond its dtype raises."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(target := node.targets[0], ast.Subscript):
+        return (target.value, node.value) if is_downstream(amp.facts, target.value, {}) and not is_buffer(amp, target.value) else None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    value = next((item.value for item in call.keywords if item.arg == "value"), call.args[-1] if len(call.args) >= 2 else None)
-    if value is None:
+    functional = {name.split(".")[-1] for name in amp.facts.sites.callee(node) if name.startswith("torch.")}
+    name = next(iter(functional), node.func.attr)
+    arguments = node.args[1:] if functional else node.args
+    value = next((item.value for item in node.keywords if item.arg in ("value", "fill_value")), arguments[-1] if arguments else None)
+    base = node.func.value if not functional else node.args[0] if node.args else None
+    if name not in FILLS or value is None or base is None:
         return None
+    return (base, value) if name.startswith("masked_fill") or is_downstream(amp.facts, base, {}) else None
+
+
+def fill_number(amp: Amp, value: ast.expr) -> float | None:
+    """The number of a fill: written out, by name, or as `torch.finfo(torch.float32).min`."""
     number = literal(value)
-    return value if number is not None and LARGEST_HALF < abs(number) < float("inf") else None
+    if number is not None:
+        return number
+    if isinstance(value, ast.Attribute) and value.attr in ("min", "max") and isinstance(value.value, ast.Call):
+        call = value.value
+        single = call.args and external_names(amp.facts.values(call.args[0])) & {"torch.float32", "torch.float"}
+        if single and "torch.finfo" in amp.facts.sites.callee(call):
+            return LARGEST_FLOAT32 if value.attr == "max" else -LARGEST_FLOAT32
+    numbers = [item.value for item in amp.facts.values(value) if isinstance(item, Constant) and isinstance(item.value, (int, float))]
+    return float(numbers[0]) if numbers and len(numbers) == len(amp.facts.values(value)) else None
 
 
 def literal(node: ast.expr) -> float | None:
@@ -162,12 +222,6 @@ def literal(node: ast.expr) -> float | None:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def negative(node: ast.expr) -> bool:
-    """Whether a literal is below zero."""
-    number = literal(node)
-    return number is not None and number < 0
 
 
 # ---- buffers
@@ -213,7 +267,11 @@ def is_buffer(amp: Amp, node: ast.expr) -> bool:
 def is_moved_buffer(amp: Amp, value: object) -> bool:
     """`torch.zeros(...).to(device)`."""
     site = getattr(value, "site", None)
-    if isinstance(site, ast.Call) and isinstance(site.func, ast.Attribute) and site.func.attr in ("to", "cuda"):
+    if not isinstance(site, ast.Call):
+        return False
+    if amp.facts.sites.callee(site) & {"torch.autograd.Variable"} and site.args:
+        return is_buffer(amp, site.args[0])
+    if isinstance(site.func, ast.Attribute) and site.func.attr in ("to", "cuda", "type", "float", "view", "requires_grad_"):
         return is_buffer(amp, site.func.value)
     return False
 
@@ -242,6 +300,23 @@ def is_counter(amp: Amp, index: ast.expr) -> bool:
 def computed(amp: Amp, node: ast.expr) -> bool:
     """Whether what is written is more than a literal."""
     return not isinstance(node, ast.Constant) and literal(node) is None
+
+
+# ---- dtype tests
+
+
+def dtype_tests(amp: Amp, scope: ast.AST) -> Iterator[Finding]:
+    """`x.dtype == torch.float32` and `isinstance(x, torch.FloatTensor)` turn out otherwise for half-precision tensors."""
+    for node in ast.walk(scope):
+        tested, kinds = None, []
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
+            tested, kinds = node.left.value, node.comparators
+        elif isinstance(node, ast.Call) and "builtins.isinstance" in amp.facts.sites.callee(node) and len(node.args) == 2:
+            tested, kinds = node.args[0], node.args[1:]
+        names = set().union(*(external_names(amp.facts.values(kind)) for kind in kinds)) & FLOAT32
+        definitions = amp.facts.state.reaching.get(tested, frozenset()) if tested is not None else frozenset()
+        if names and any(isinstance(item, ast.stmt) and is_downstream(amp.facts, item, {}) for item in definitions):
+            yield amp.declined("dtype-test", node, f"the program asks whether an output is {min(names)}, which it will not be under autocast: take the test out first")
 
 
 # ---- autograd functions

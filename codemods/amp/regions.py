@@ -220,7 +220,7 @@ def evaluation_members(
     for statement in simple_statements(loop):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         forward = any(amp.facts.sites.is_forward(call) for call in calls)
-        if forward and any(makes_arrays(amp, call) for call in calls):
+        if forward and any(makes_arrays(amp, call) or evaluates(amp, call) for call in calls):
             continue
         loss = any(any(amp.facts.sites.is_loss(value) or value in losses for value in amp.facts.values(call.func)) for call in calls)
         if not forward and not (is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))):
@@ -232,6 +232,16 @@ def evaluation_members(
             regions.floats += floats if isinstance(floats, list) else []
             outside.append(statement)
     return found, outside
+
+
+def evaluates(amp: Amp, call: ast.Call) -> bool:
+    """Whether a function of the program that a call runs has a loop of its own over forwards, with regions of its own."""
+    return any(
+        isinstance(node, LOOPS) and amp.facts.sites.contains_forward(node)
+        for function in amp.facts.sites.local_callees(call)
+        if amp.facts.in_script(function) and not in_model_code(amp, function.body[0])
+        for node in own_nodes(function)
+    )
 
 
 def makes_arrays(amp: Amp, call: ast.Call) -> bool:

@@ -29,13 +29,16 @@ def find_device(facts: Facts) -> Device:
     moves = sorted(find_moves(facts), key=lambda move: not facts.in_script(move[0]))
     of_modules = [move for call, move in moves if any(facts.state.is_module(value) for value in facts.values(receiver(call)))]
     found = of_modules or [move for _, move in moves]
-    for kind in ("object", "flag", "cuda"):
-        for move in found:
-            if move.kind == kind:
-                return move
-    if any(move.kind != "cpu" for _, move in moves):
-        return next(move for _, move in moves if move.kind != "cpu")
-    return Device("unknown") if names_cuda(facts) else Device("cpu")
+    away = [move for move in found if move.kind != "cpu"] or [move for _, move in moves if move.kind != "cpu"]
+    if not away:
+        return Device("unknown") if names_cuda(facts) else Device("cpu")
+    objects = [move for move in away if move.kind == "object"]
+    if objects:
+        return objects[0]
+    conditions = {facts.text(move.node) if move.node is not None else move.kind for move in away}
+    if "cuda" in conditions:
+        return Device("cuda")
+    return away[0] if len(conditions) == 1 else Device("unknown")
 
 
 def find_moves(facts: Facts) -> Iterator[tuple[ast.Call, Device]]:
@@ -59,7 +62,9 @@ def read_move(facts: Facts, call: ast.Call) -> Device | None:
         return None
     if call.func.attr == "cuda":
         condition = guard(facts, call)
-        return Device("flag", condition) if condition is not None else Device("cuda")
+        if condition is None:
+            return Device("cuda")
+        return Device("flag", condition) if is_flag(facts, condition) else Device("unknown")
     if call.func.attr != "to":
         return None
     argument = next((item.value for item in call.keywords if item.arg == "device"), call.args[0] if call.args else None)
@@ -67,14 +72,14 @@ def read_move(facts: Facts, call: ast.Call) -> Device | None:
 
 
 def guard(facts: Facts, call: ast.Call) -> ast.expr | None:
-    """The condition under which a move to CUDA happens, when it is one that says so."""
+    """The innermost condition under which a move to CUDA happens."""
     inner: ast.AST = call
     for up in facts.tree.above(call):
         if isinstance(up, (*FUNCTIONS, ast.ClassDef, ast.Module)):
             return None
-        if isinstance(up, ast.IfExp) and inner is up.body and is_flag(facts, up.test):
+        if isinstance(up, ast.IfExp) and inner is up.body:
             return up.test
-        if isinstance(up, ast.If) and inner in up.body and is_flag(facts, up.test):
+        if isinstance(up, ast.If) and inner in up.body:
             return up.test
         inner = up
     return None
@@ -114,6 +119,8 @@ def places_of(facts: Facts, value: Value, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, Instance) and value.name == "torch.device" and isinstance(value.site, ast.Call) and value.site.args and depth < 3:
         for inner in facts.values(value.site.args[0]):
             yield from places_of(facts, inner, depth + 1)
+    elif isinstance(value, Instance) and value.name == "builtins.int":
+        yield "cuda"
     elif not (isinstance(value, Instance) and value.local is not None):
         yield "?"
 

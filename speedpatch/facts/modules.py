@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from speedpatch.facts.facts import Facts
-from speedpatch.facts.sites import NOT_FORWARD
+from speedpatch.facts.sites import NOT_FORWARD, value_line
 from speedpatch.facts.state import heap_key
 from speedpatch.facts.values import FUNCTIONS, Class, Derived, External, Instance, Member, Method, Pack, Value
 
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
@@ -37,21 +38,51 @@ class Modules:
     @cached_property
     def trained(self) -> tuple[Value, ...]:
         """The outermost modules that are called, with the parameters that optimizers step."""
-        owners = [root(value) for values in self.facts.sites.trained.values() for value in values]
-        if not owners or not all(self.facts.sites.trained.values()):
-            owners += [
-                module
-                for module, work in self.work.items()
-                if any(item.trains and item.method is None for item in work)
-            ]
-        modules = [
-            owner
-            for owner in dict.fromkeys(owners)
-            if self.facts.state.is_module(owner) and not self.facts.sites.is_loss(owner)
-        ]
+        owners = [owner for optimizer in self.facts.sites.trained for owner in self.owners(optimizer)]
+        modules = [owner for owner in dict.fromkeys(owners) if not self.facts.sites.is_loss(owner)]
         found = list(dict.fromkeys(self.container(owner) for owner in modules))
         inner = {part for module in found for part in self.inside(module)}
         return tuple(module for module in found if module not in inner)
+
+    def owners(self, optimizer: Value) -> list[Value]:
+        """The modules whose parameters an optimizer was given, as far as can be told."""
+        given = self.facts.sites.trained[optimizer]
+        if given:
+            return [self.module_of(value) or value for value in sorted(given, key=value_line)]
+        if isinstance(optimizer, Instance) and isinstance(optimizer.site, ast.Call):
+            return self.mentioned(optimizer.site)
+        return [module for module, work in self.work.items() if any(item.trains and self.is_outside(item) for item in work)]
+
+    def mentioned(self, call: ast.Call) -> list[Value]:
+        """The modules in the arguments of a call, and in the statements that these arguments come from."""
+        found: dict[Value, None] = {}
+        seen: set[ast.AST] = set()
+        stack: list[ast.AST] = [*call.args[:1], *(item.value for item in call.keywords if item.arg in ("params", None))]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            for child in ast.walk(node):
+                for value in self.facts.values(child):
+                    module = self.module_of(value.receiver if isinstance(value, Method) else value)
+                    found.update({inner: None for inner in self.facts.sites.unwrap(module)} if module else {})
+                stack += [item for item in self.facts.state.reaching.get(child, ()) if isinstance(item, SIMPLE)]
+        return list(found)
+
+    def module_of(self, value: Value) -> Value | None:
+        """The outermost module that a value is a part of or was got from."""
+        found = None
+        inner: Value | None = value
+        while inner is not None:
+            found = inner if self.facts.state.is_module(inner) else found
+            inner = inner.base if isinstance(inner, (Member, Derived)) else None
+        return found
+
+    def is_outside(self, work: Work) -> bool:
+        """Whether a module is called as a function by code that is not itself a module's."""
+        owner = self.facts.tree.owner(self.facts.tree.scope(work.call))
+        return work.method is None and not (owner is not None and self.facts.state.is_module_class(owner))
 
     def container(self, owner: Value) -> Value:
         """The module itself if anything calls it, else the called module that it is a part of."""
@@ -113,8 +144,8 @@ class Modules:
         """The modules that calling one value computes with, and how."""
         state, sites = self.facts.state, self.facts.sites
         if isinstance(value, Member):
-            base = root(value.base)
-            if state.is_module(base) and value.name not in NOT_FORWARD:
+            base = self.module_of(value.base)
+            if base is not None and value.name not in NOT_FORWARD:
                 yield from ((module, path_of(value)) for module in sites.unwrap(base))
         elif isinstance(value, Method):
             receiver, function = value.receiver, value.function.node
@@ -157,13 +188,6 @@ class Modules:
             and node.args[0].value is False
         )
         return bool(names & NO_GRADIENTS) or ("torch.set_grad_enabled" in names and off)
-
-
-def root(value: Value) -> Value:
-    """The object that an attribute of an attribute belongs to."""
-    while isinstance(value, (Member, Derived)) and value.base is not None:
-        value = value.base
-    return value
 
 
 def path_of(value: Member) -> str:

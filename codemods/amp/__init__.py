@@ -25,7 +25,8 @@ from speedpatch.codemods.amp.regions import Regions, find_regions
 from speedpatch.codemods.amp.scaler import find_reach
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
-from speedpatch.facts.devices import bound_before, find_device
+from speedpatch.facts.devices import bound_before, find_device, moved_before
+from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Obstacle, Reach
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
@@ -168,17 +169,18 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
 
 
 def model_condition(amp: Amp, reach: Reach) -> str | None:
-    """Ask a parameter of the optimizer itself, when nothing else tells the device where it is made."""
-    from speedpatch.facts.evaluate import dotted
-
-    for node in ast.walk(reach.home.anchor):
-        if isinstance(node, (ast.Name, ast.Attribute)) and amp.facts.values(node) and all(amp.facts.state.is_module(value) for value in amp.facts.values(node)):
-            path = dotted(node)
-            if path:
-                return f"next({path}.parameters()).is_cuda"
-    for name, values in amp.facts.state.scopes.get(reach.home.scope, {}).items():
-        models = {model for value in values for model in amp.facts.sites.unwrap(value)}
-        if models and models <= set(amp.facts.sites.models) and bound_before(amp.facts, name, reach.home.scope, reach.home.anchor):
+    """Ask a parameter of the trained model, when it has been moved by then and nothing else tells the device."""
+    facts, home = amp.facts, reach.home
+    anchor: ast.AST = home.anchor
+    for node in ast.walk(anchor):
+        values = facts.values(node)
+        path = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if path and values and all(facts.state.is_module(value) for value in values) and moved_before(facts, values, anchor):
+            return f"next({path}.parameters()).is_cuda"
+    for name, values in facts.state.scopes.get(home.scope, {}).items():
+        models = {model for value in values for model in facts.sites.unwrap(value)}
+        known = models and models <= set(facts.sites.models) and bound_before(facts, name, home.scope, anchor)
+        if known and moved_before(facts, values, anchor):
             return f"next({name}.parameters()).is_cuda"
     return None
 

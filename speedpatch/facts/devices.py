@@ -125,6 +125,15 @@ def places_of(facts: Facts, value: Value, depth: int = 0) -> Iterator[str]:
         yield "?"
 
 
+def moved_before(facts: Facts, values: Values, before: ast.AST) -> bool:
+    """Whether objects have been moved to a device in the same scope ahead of a place."""
+    scope = facts.tree.scope(before)
+    return any(
+        facts.tree.scope(call) is scope and position(call) < position(before) and facts.values(receiver(call)) & values
+        for call, _ in find_moves(facts)
+    )
+
+
 def names_cuda(facts: Facts) -> bool:
     """Whether a program without moves still says that it trains on CUDA."""
     for call in facts.sites.calls:
@@ -207,7 +216,8 @@ def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -
             yield path
     for table in [scope, facts.tree.module(scope).tree if scope not in facts.tree.roots else scope]:
         for name, values in facts.state.scopes.get(table, {}).items():
-            if values & known and not values - device.values:
+            shadowed = table is not scope and name in facts.state.scopes.get(scope, {})
+            if values & known and not values - device.values and not shadowed:
                 yield name
 
 

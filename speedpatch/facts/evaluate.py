@@ -69,10 +69,10 @@ class Evaluator:
 
     def on_UnaryOp(self, node: ast.UnaryOp) -> Values:
         """A negative number is a literal; anything else is an operation."""
-        values = self.evaluate(node.operand)
+        self.evaluate(node.operand)
         number = node.operand.value if isinstance(node.operand, ast.Constant) else None
         negative = isinstance(node.op, ast.USub) and isinstance(number, (int, float))
-        return frozenset({Constant(-number)}) if negative and number is not None else frozenset({Derived(node)}) if values else NOTHING
+        return frozenset({Constant(-number) if negative and number is not None else Derived(node)})
 
     def on_Name(self, node: ast.Name) -> Values:
         """The local binding, else any binding of an enclosing scope, else a builtin."""

@@ -19,7 +19,7 @@ from speedpatch.codemods.amp.checkpoints import save_and_load
 from speedpatch.codemods.amp.context import Amp
 from speedpatch.codemods.amp.enabled import Enabled
 from speedpatch.codemods.amp.gradients import scale_steps
-from speedpatch.codemods.amp.hazards import find_hazards
+from speedpatch.codemods.amp.hazards import find_hazards, manual_updates
 from speedpatch.codemods.amp.leaks import find_leaks
 from speedpatch.codemods.amp.regions import Regions, find_regions
 from speedpatch.codemods.amp.scaler import find_reach
@@ -64,7 +64,7 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
         yield amp.declined("other-file", sites.backwards[0].call, "the training loop is in another file: name that file")
     elif amp.device.kind == "cpu" and amp.half:
         yield amp.declined("cpu-only", sites.backwards[0].call, "the program never leaves the CPU, where float16 gains nothing: with --device first, or --amp-dtype bfloat16")
-    elif not sites.steps and not list(sites.gradient_reads):
+    elif not sites.steps and not any(manual_updates(amp)):
         yield Finding("not_applicable", "amp.no-step", script, amp.facts.line(sites.backwards[0].call), "gradients are computed but no optimizer steps")
 
 

@@ -30,6 +30,7 @@ def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
         yield from unscale(amp, scaler, group)
         yield from guard_schedulers(amp, scaler, group)
     yield from stray_readings(amp, steps)
+    yield from unreached_readings(amp)
 
 
 # ---- update
@@ -254,8 +255,28 @@ def stray_readings(amp: Amp, steps: list[Step]) -> Iterator[Finding]:
         start = max(earlier, default=(0, 0))
         mine = [place for place in ahead if start < place < position(step.call)]
         for node in readings_in(amp, scope):
-            if mine and mine[0] < position(node) < mine[-1] and (not loops or loops[0] in amp.facts.tree.above(node)):
+            if mine and mine[0] < position(node) < mine[-1] and not invariant(amp, node) and (not loops or loops[0] in amp.facts.tree.above(node)):
                 yield amp.declined("read-between-backwards", node, "gradients are read between two backward passes of one step, where they are still scaled: use --amp-dtype bfloat16")
+
+
+def unreached_readings(amp: Amp) -> Iterator[Finding]:
+    """Readings behind a backward of a function that does not step: no `unscale_` can come before them."""
+    tree, sites = amp.facts.tree, amp.facts.sites
+    for node in sites.gradient_reads:
+        scope = tree.scope(node)
+        ahead = [site.call for site in sites.backwards if tree.scope(site.call) is scope and position(site.call) < position(node)]
+        if ahead and not any(tree.scope(step.call) is scope for step in sites.steps) and not invariant(amp, node):
+            yield amp.declined("reading-elsewhere", node, "gradients are read in another function than the step, where they are still scaled: use --amp-dtype bfloat16")
+
+
+def invariant(amp: Amp, node: ast.AST) -> bool:
+    """`x.grad.sign()`: the same whatever the scale."""
+    up, inner = amp.facts.tree.parent(node), node
+    while isinstance(up, ast.Attribute) and up.attr in ("data", "detach"):
+        up, inner = amp.facts.tree.parent(up), up
+    if isinstance(up, ast.Attribute):
+        return up.attr in ("sign", "sign_")
+    return isinstance(up, ast.Call) and inner in up.args and bool(amp.facts.sites.callee(up) & {"torch.sign"})
 
 
 # ---- schedulers

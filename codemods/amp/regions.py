@@ -68,7 +68,7 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     scope, statement = facts.tree.scope(site.call), facts.tree.statement(site.call)
     memo: dict[ast.AST, bool] = {}
     before = [item for item in slice_of(facts, site.losses, scope) if is_before(amp, item, statement)]
-    members = [item for item in before if is_downstream(facts, item, memo)]
+    members = [item for item in before if is_downstream(facts, item, memo) and not facts.sites.contains_backward(item)]
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
     if not members and not inline:
         return amp.declined("forward-not-found", site.call, "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward")
@@ -78,10 +78,17 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     kept, outside = split
     if inline and needs_float32(amp, inline[0]):
         return amp.declined("inline-loss", site.call, "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own")
-    regions.training += group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside))
+    found = group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside))
+    regions.training += [region for region in found if computes(region)]
     if inline:
         regions.hoisted[site] = inline[0]
     return None
+
+
+def computes(region: Region) -> bool:
+    """Whether a region does more than add up numbers, which is the same with and without autocast."""
+    nodes = [node for statement in region.block for node in ast.walk(statement)]
+    return any(isinstance(node, ast.Call) or isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) for node in nodes)
 
 
 def is_before(amp: Amp, item: ast.stmt, site: ast.stmt) -> bool:

@@ -98,14 +98,25 @@ def bind_arguments(node: ast.Call, names: list[str], only_keywords: set[str]) ->
 
 def spread_arguments(self: Evaluator, function: Function, node: ast.Call, bound: dict[str, ast.expr], names: list[str]) -> None:
     """`*args` and `**kwargs` may reach any parameter that is not given otherwise."""
-    sources = [item.value for item in node.args if isinstance(item, ast.Starred)]
-    sources += [item.value for item in node.keywords if item.arg is None]
+    for position, item in enumerate(node.args):
+        if isinstance(item, ast.Starred):
+            unpack_positional(self, function, self.state.values.get(item.value, NOTHING), [name for name in names[position:] if name not in bound])
+    sources = [item.value for item in node.keywords if item.arg is None]
     for source in sources:
         for value in self.state.values.get(source, NOTHING):
             for name in names:
                 if name not in bound:
                     items = self.items(value, [name]) or self.items(value, [])
                     self.state.grow(self.state.inputs, (function.node, name), items)  # type: ignore[arg-type]
+
+
+def unpack_positional(self: Evaluator, function: Function, values: Values, names: list[str]) -> None:
+    """`*x` fills parameters in order; what is in no known order may reach any of them."""
+    for value in values:
+        ordered = isinstance(value, Pack) and not self.state.heap.get((value, "[]"))
+        for index, name in enumerate(names):
+            items = self.items(value, [index]) if ordered else self.items(value, [])
+            self.state.grow(self.state.inputs, (function.node, name), items)  # type: ignore[arg-type]
 
 
 def construct(self: Evaluator, function: Class, node: ast.Call) -> Values:

@@ -10,7 +10,7 @@ from speedpatch.edits import AddArgument, AddParameter
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, Function, FunctionNode, Instance, Method, Value
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Function, FunctionNode, Instance, Method, Value
 
 Scope = ast.Module | FunctionNode
 
@@ -60,7 +60,7 @@ def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
     found = []
     for (scope, owner), statements in groups.items():
         if set().union(*statements.values()) == wanted:
-            anchor = last_together(facts, sorted(statements, key=position))
+            anchor = together(facts, sorted(statements, key=position))
             if anchor is not None:
                 found.append(Home(anchor, scope, owner))  # type: ignore[arg-type]
     return sorted(found or nameless(facts, wanted), key=lambda home: (home.owner is None, position(home.anchor)))
@@ -84,6 +84,16 @@ def attribute_owner(facts: Facts, node: ast.Attribute, scope: ast.AST) -> ast.Cl
         return None
     names = parameters_of(scope)
     return owner if names and node.value.id == names[0] else None
+
+
+def together(facts: Facts, statements: list[ast.stmt]) -> ast.stmt | None:
+    """Behind all bindings; ahead of a loop that binds again, behind the first."""
+    last = last_together(facts, statements)
+    if not isinstance(last, LOOPS):
+        return last
+    block = facts.tree.common_block(*statements)
+    first = facts.tree.lift(statements[0], block) if block is not None else None
+    return None if isinstance(first, LOOPS) else first
 
 
 def last_together(facts: Facts, statements: list[ast.stmt]) -> ast.stmt | None:
@@ -165,6 +175,9 @@ class Reach:
         callers = self.facts.state.callers.get(scope)
         if not callers:
             return Obstacle("no-callers", scope, f"nothing in this file calls {scope.name}(), so nothing can pass it a scaler")
+        unpacked = next((call for call in callers if any(isinstance(item, ast.Starred) for item in call.args)), None)
+        if unpacked is not None:
+            return Obstacle("unpacked-arguments", unpacked, f"{scope.name}() is called with unpacked positional arguments")
         foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
         if foreign:
             return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")

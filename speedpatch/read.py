@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import stat
 import tokenize
 from pathlib import Path
@@ -12,6 +13,7 @@ from speedpatch.sources import NEWLINE, Source
 
 BOM = b"\xef\xbb\xbf"
 SUFFIXES = frozenset({".py", ".pyw", ".pyi"})
+NOT_ASCII = re.compile(rb"[\x80-\xff]")
 NOTEBOOK = "notebooks are not supported yet; export with `jupyter nbconvert --to script`"
 
 
@@ -69,26 +71,19 @@ def has_python_shebang(raw: bytes) -> bool:
 
 def declared_encoding(path: Path, raw: bytes) -> str:
     """What PEP 263 says of the encoding: a comment in the first two lines, a byte order mark, or UTF-8."""
+    # A declaration is ASCII; Python itself does not mind what else its line holds, `tokenize` does.
+    mark = BOM if raw.startswith(BOM) else b""
+    lines = [NOT_ASCII.sub(b"?", line) for line in raw[len(mark) :].splitlines(keepends=True)[:2]]
     try:
-        name, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        name, _ = tokenize.detect_encoding(io.BytesIO(mark + b"".join(lines)).readline)
         "x".encode(name)
     except (SyntaxError, LookupError, UnicodeError) as error:
-        raise bad_declaration(path, raw, error) from None
+        line = 1 if b"coding" in lines[0] else 2
+        reason = str(error).partition(";")[0]
+        raise SourceError(
+            str(path), f"declares an encoding that Python cannot read ({reason}): correct the comment", line
+        ) from None
     return "utf-8" if name == "utf-8-sig" else name
-
-
-def bad_declaration(path: Path, raw: bytes, error: Exception) -> SourceError:
-    """Say what is wrong in the first two lines, where the encoding is declared."""
-    try:
-        raw.removeprefix(BOM).decode("utf-8")
-    except UnicodeDecodeError as undecoded:
-        if isinstance(error, SyntaxError) and "unknown encoding" not in str(error):
-            line = line_of(raw.removeprefix(BOM)[: undecoded.start])
-            return SourceError(str(path), undecodable("utf-8", undecoded), line)
-    line = 1 if b"coding" in raw.split(b"\n", 1)[0] else 2
-    reason = str(error.msg if isinstance(error, SyntaxError) else error).partition(";")[0]
-    reason = reason.removesuffix(f" for {str(path)!r}")
-    return SourceError(str(path), f"declares an encoding that Python cannot read ({reason}): correct the comment", line)
 
 
 def undecodable(encoding: str, error: UnicodeDecodeError) -> str:

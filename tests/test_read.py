@@ -21,6 +21,13 @@ from speedpatch.read import mentions_torch, read_source, source_from_bytes
             b"# coding: latin-1\nx = '\xe9'\n", "# coding: latin-1\nx = 'é'\n", "iso-8859-1", False, id="latin-1"
         ),
         pytest.param(
+            b"# Jos\xe9\n# coding: latin-1, caf\xe9\n",
+            "# José\n# coding: latin-1, café\n",
+            "iso-8859-1",
+            False,
+            id="beside the declaration",
+        ),
+        pytest.param(
             b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n'\x80'\n",
             "#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n'€'\n",
             "cp1252",

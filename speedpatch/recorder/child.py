@@ -51,10 +51,18 @@ def run_job(job: Job) -> int:
             print(f"SystemExit: {stop.code}", file=sys.stderr)
             return 1
     except BaseException as error:
-        traceback.print_exception(error)
+        traceback.print_exception(error.with_traceback(_of_script(error)))
         return 1
     watch.write(finished=True)
     return 0
+
+
+def _of_script(error: BaseException) -> types.TracebackType | None:
+    """The traceback without our own frames at its head; with them if there are no others."""
+    here = error.__traceback__
+    while here and here.tb_next and here.tb_frame.f_code.co_filename == __file__:
+        here = here.tb_next
+    return here
 
 
 def prepare(job: Job) -> None:

@@ -20,7 +20,7 @@ class Tolerance:
 
 
 TOLERANCES: dict[str, Tolerance] = {
-    "float16": Tolerance(5e-3, 5e-2, "loss 2.3e-4, nothing skipped (CNN, batch norm, AdamW at 0.02: 1.1e-2)"),
+    "float16": Tolerance(5e-3, 1e-1, "loss 2.3e-4 with nothing skipped; norm 6.4e-2 after 16 steps"),
     "bfloat16": Tolerance(1e-2, 1e-1, "loss 5.6e-4 with AdamW, 1.2e-3 with SGD"),
     "compile": Tolerance(1e-4, 1e-3, "loss 1.6e-7, with batch norm 3.9e-6; no dropout"),
     "compile-low-precision": Tolerance(2e-3, 1e-1, "loss 9.8e-5 against eager bfloat16"),

@@ -52,8 +52,11 @@ def test_same_seed_gives_the_same_bits(record_text: RecordText) -> None:
 
 
 def test_failure_ends_with_the_last_lines_of_stderr(record_text: RecordText) -> None:
-    with pytest.raises(RecordingError, match=r"script\.py: failed with status 1(.|\n)*ValueError: no such thing$"):
+    with pytest.raises(
+        RecordingError, match=r"script\.py: failed with status 1(.|\n)*ValueError: no such thing$"
+    ) as caught:
         record_text("step()\nraise ValueError('no such thing')\n")
+    assert "speedpatch/recorder" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,11 @@ FLOAT32 = {
     "sinh", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus", "sum", "tan",
     "triplet_margin_loss",
 }  # fmt: skip
-RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+# Absent or very slow in float16 on the CPU.
+EMULATED = {
+    "lstm", "gru", "rnn_tanh", "rnn_relu", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+}  # fmt: skip
 
 
 def install() -> None:
@@ -33,14 +37,14 @@ def install() -> None:
 
 
 def refuse_or_emulate(func: Function, name: str, args: Any, kwargs: Any) -> Any:
-    """Call a function; what CUDA's autocast refuses is refused, what the CPU lacks in float16 is emulated."""
+    """Call a function; what CUDA's autocast refuses is refused, what the CPU does badly in float16 is emulated."""
     if not torch.is_autocast_enabled("cuda"):
         return func(*args, **kwargs)
     if name == "binary_cross_entropy":
         raise RuntimeError(BANNED)
     if name in FLOAT32:
         return func(*_cast(args, torch.float32), **{key: _cast(value, torch.float32) for key, value in kwargs.items()})
-    if name in RECURRENT and torch.get_autocast_dtype("cuda") == torch.float16:
+    if name in EMULATED and torch.get_autocast_dtype("cuda") == torch.float16:
         return _in_float32(func, args, kwargs)
     return func(*args, **kwargs)
 
@@ -82,10 +86,11 @@ def _set_cuda(enabled: bool, dtype: Any) -> None:
 
 
 def _in_float32(func: Function, args: Any, kwargs: Any) -> Any:
-    """The CPU has no recurrent kernels for float16: compute in float32 and round the results."""
+    """Round the operands, compute in float32 and round the results: gradients are rounded on the way back too."""
     with torch.autocast("cpu", enabled=False):
-        results = func(*_cast(args, torch.float32), **kwargs)
-    return _cast(results, torch.float16)
+        rounded = [_cast(_cast(value, torch.float16), torch.float32) for value in (args, list(kwargs.values()))]
+        results = func(*rounded[0], **dict(zip(kwargs, rounded[1], strict=True)))
+        return _cast(results, torch.float16)
 
 
 def _cast(value: Any, dtype: Any) -> Any:

@@ -95,10 +95,10 @@ def _transfer(func: Function, name: str, args: Any, kwargs: Any, by_script: bool
     """A copy to the device or back is a copy, although nothing has to move."""
     tensor, target = args[0], _target(name, args, kwargs)
     rest = {key: value for key, value in kwargs.items() if key not in ("device", "other")}
-    if name == "to" and target is not None:
-        result = tensor.to(HOST, *args[2:], **rest) if not _other(args, kwargs) else func(*args, **kwargs)
+    if name == "cuda" or (name == "to" and target is not None and _other(args, kwargs) is None):
+        result = tensor.to(HOST, *(args[2:] if name == "to" else ()), **rest)
     else:
-        result = tensor.to(HOST, **rest) if name == "cuda" else func(*args, **kwargs)
+        result = func(*args, **kwargs)
     resident = is_resident(tensor)
     moves = target is not None and (target.type == "cuda") != resident and (target.type == "cuda" or by_script)
     if moves and result is tensor:
@@ -130,7 +130,8 @@ def _compute(func: Function, name: str, args: Any, kwargs: Any) -> Any:
         kwargs = {**kwargs, "device": HOST}
     resident = is_device(device) or (device is None and any(map(is_resident, tensors_in((args, kwargs)))))
     result = refuse_or_emulate(func, name, args, kwargs)
-    if name == "__set__":
-        mark_if(len(args) > 1 and isinstance(args[1], torch.Tensor) and is_resident(args[1]), args[0])
+    if name == "__set__" and getattr(func, "__self__", None) is torch.Tensor.data:
+        on_device.pop(args[0], None)
+        mark_if(is_resident(args[1]), args[0])
     in_place = name.endswith("_") and not name.endswith("__")
     return result if in_place else mark_if(resident, result)

@@ -1,0 +1,23 @@
+"""Every fixture trains after patching as it did before: bit for bit as is on a CPU, close where it is active."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.parity.helpers import cases_with, check_fixture, check_parity, load_case, run_pair
+
+AS_IS = [name for name in cases_with("amp") if load_case(name).settings.get("device") != "cuda"]
+
+
+@pytest.mark.parametrize("name", AS_IS)
+def test_amp_changes_no_bit_on_a_cpu(name: str, tmp_path: Path) -> None:
+    pair = run_pair(name, ["amp"], tmp_path)
+    check_parity(pair, "exact")
+    assert pair.before.stdout == pair.after.stdout
+
+
+@pytest.mark.parametrize("name", cases_with("amp"))
+def test_amp_is_active_and_close_on_a_device(name: str, tmp_path: Path) -> None:
+    check_fixture(name, ["amp"], tmp_path, stand_in=True)

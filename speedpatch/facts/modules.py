@@ -190,6 +190,13 @@ class Modules:
         return bool(names & NO_GRADIENTS) or ("torch.set_grad_enabled" in names and off)
 
 
+def root(value: Value) -> Value:
+    """The object that an attribute of an attribute belongs to."""
+    while isinstance(value, (Member, Derived)) and value.base is not None:
+        value = value.base
+    return value
+
+
 def path_of(value: Member) -> str:
     """`encoder.layers` for such an attribute of an object."""
     base = value.base

@@ -110,8 +110,11 @@ def parameter_index(sources: list[str], edit: AddParameter) -> int:
 
 def refuse_parameters(function: Function, sources: list[str]) -> None:
     """Raise Conflict when Python would refuse these parameters."""
+    names = [name for source in sources if (name := name_of(source))]
+    if len(names) > len(set(names)):
+        raise Conflict(f"{function.name} has a parameter of this name already", function)
     try:
-        compile(f"def function(\n{NEXT.join(sources)}\n): pass", "", "exec", dont_inherit=True)
+        ast.parse(f"def function(\n{NEXT.join(sources)}\n): pass")
     except SyntaxError as error:
         raise Conflict(f"cannot add a parameter to {function.name}: {error.msg}", function) from None
 

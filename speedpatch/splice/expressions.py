@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from speedpatch.edits import AddArgument, AddEntry, AddParameter, Around, Delete, Edit, Replace, pick
 from speedpatch.splice import calls
 from speedpatch.splice.brackets import Addition, add_items
-from speedpatch.splice.literals import walk
+from speedpatch.splice.literals import walk, walk_statement
 from speedpatch.splice.merge import Kind, Splice
 from speedpatch.splice.statements import Statements
 from speedpatch.splice.text import Conflict, Text
@@ -69,9 +69,11 @@ def unique_replaces(edits: Iterable[Replace]) -> Iterable[Replace]:
 
 def add_parameters(statements: Statements, edits: Sequence[AddParameter]) -> Iterator[Addition]:
     """Where added parameters go, function by function."""
-    for function in dict.fromkeys(edit.function for edit in edits):
+    by_function: dict[calls.Function, list[AddParameter]] = {}
+    for edit in edits:
+        by_function.setdefault(edit.function, []).append(edit)
+    for function, mine in by_function.items():
         statements.position(function)
-        mine = [edit for edit in edits if edit.function is function]
         yield from calls.add_parameters(statements.text, function, mine)
 
 
@@ -100,6 +102,8 @@ class Spans:
 def refuse_templates(statements: Statements, nodes: Iterable[ast.expr]) -> None:
     """Raise Conflict for a node inside a formatted string, or in no tree of ours."""
     wanted = set(nodes)
+    for statement in {around for node in wanted if (around := statements.around(node))}:
+        wanted.difference_update(walk_statement(statement))
     if wanted:
         wanted.difference_update(walk([statements.tree]))
     for node in wanted:

@@ -25,14 +25,18 @@ def walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if isinstance(node, TEMPLATES):
-            continue
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                waiting.append(value)
-            elif isinstance(value, list):
-                waiting.extend(item for item in value if isinstance(item, ast.AST))
+        if not isinstance(node, TEMPLATES):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def walk_statement(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement's own line or header, save those inside formatted strings."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, TEMPLATES):
+            waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
 def inner_lines(text: Text, nodes: Iterable[ast.AST]) -> frozenset[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -79,6 +80,24 @@ class Statements:
         if statement not in self.positions:
             raise Conflict("this statement is not in the module", statement)
         return self.positions[statement]
+
+    def around(self, node: ast.expr) -> ast.stmt | None:
+        """The innermost statement with a node between its ends; where decorators and formatted strings are, a guess."""
+        index = bisect_right(self.starts, (node.lineno, node.col_offset)) - 1
+        around = self.in_order[index] if index >= 0 else None
+        while around and (around.end_lineno or 0, around.end_col_offset or 0) <= (node.lineno, node.col_offset):
+            around = self.positions[around].parent
+        return around
+
+    @cached_property
+    def in_order(self) -> list[ast.stmt]:
+        """All statements in the order of the text."""
+        return sorted(self.positions, key=lambda node: (node.lineno, node.col_offset))
+
+    @cached_property
+    def starts(self) -> list[tuple[int, int]]:
+        """Where they start."""
+        return [(node.lineno, node.col_offset) for node in self.in_order]
 
     def start(self, statement: ast.stmt) -> int:
         """Where a statement starts: at its first decorator if it has any."""

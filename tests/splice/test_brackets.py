@@ -192,7 +192,7 @@ def test_adds_items(before: str, edits: list[Build], after: str) -> None:
     [
         pytest.param("def f(x=1): 0\n", [parameter("f", "a")], "default", id="no default behind a default"),
         pytest.param("def f(x, y): 0\n", [parameter("f", "a=1", after="x")], "default", id="default before none"),
-        pytest.param("def f(x): 0\n", [parameter("f", "x")], "duplicate", id="parameter is there"),
+        pytest.param("def f(x): 0\n", [parameter("f", "x")], "of this name", id="parameter is there"),
         pytest.param("def f(**x): 0\n", [parameter("f", "a", after="x")], "cannot add", id="behind keyword arguments"),
         pytest.param("def f(x): 0\n", [parameter("f", "a", after="y")], "no parameter y", id="behind an unknown one"),
         pytest.param("f'{g(x)}'\n", [argument("g(x)", "a")], "formatted string", id="call in a formatted string"),

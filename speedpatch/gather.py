@@ -26,7 +26,7 @@ class Gathered:
     patch: Path | None = None
 
 
-def gather(paths: Iterable[Path], request: Request, follow: bool = True) -> Gathered:
+def gather(paths: Iterable[Path], request: Request, follow: bool = True, describe: bool = False) -> Gathered:
     """Patch everything under the paths, in memory."""
     found = find_files(paths)
     reports: list[Report | None] = [Report(Path(error.path), error=str(error)) for error in found.errors]
@@ -36,7 +36,7 @@ def gather(paths: Iterable[Path], request: Request, follow: bool = True) -> Gath
         selection = select(request, Path(os.path.abspath(path.parent)))
         loaded = load(path, selection.names)
         if isinstance(loaded, bytes):
-            jobs[len(reports)] = make_job(path, loaded, selection, follow)
+            jobs[len(reports)] = replace(make_job(path, loaded, selection, follow), describe=describe)
             reports.append(None)
         elif loaded.error is None and not is_named:
             skipped += 1

@@ -26,7 +26,10 @@ STDIN = Path("-")
 
 @dataclass(frozen=True)
 class Job:
-    """One file and what is asked of it; `others` are codemods of which only the names that would apply are told."""
+    """One file and what is asked of it; `others` are codemods of which only the names that would apply are told.
+
+    `describe`: say what the program is made of as well.
+    """
 
     path: Path
     names: tuple[str, ...]
@@ -34,6 +37,7 @@ class Job:
     follow: bool = True
     raw: bytes = field(default=b"", repr=False)
     others: tuple[str, ...] = ()
+    describe: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Report:
     after: Source | None = None
     error: str | None = None
     others: tuple[str, ...] = ()
+    description: tuple[str, ...] = ()
     job: Job | None = None
 
     @property
@@ -143,6 +148,10 @@ def run_source(source: Source, job: Job) -> Report:
     if report.error is None and job.others:
         further = patch(program, chosen(job.others), job.options)
         report = replace(report, others=applied_names(further.outcomes))
+    if report.error is None and job.describe:
+        from speedpatch.describe import describe_program
+
+        report = replace(report, description=describe_program(program))
     return report
 
 

@@ -24,7 +24,7 @@ def scan(paths: Sequence[Path], names: Sequence[str], options: Mapping[str, Any]
     if STDIN in paths:
         raise UsageError("scan reads files, not standard input")
     wanted = tuple(names) or tuple(name for name, item in registry.codemods().items() if item.group in GROUPS)
-    gathered = gather(paths, Request(names=wanted, options=options), follow)
+    gathered = gather(paths, Request(names=wanted, options=options), follow, describe=not json)
     if json:
         print(to_json(gathered.reports))
     else:
@@ -41,7 +41,7 @@ def print_scan(report: Report, is_brief: bool) -> None:
     if report.error or (is_brief and statuses <= {"not_applicable"}):
         return
     say(str(report.path), "bold")
-    for line in described(report):
+    for line in report.description:
         say(f"  {line}")
     for outcome in report.outcomes:
         if outcome.status == "not_applicable":
@@ -52,8 +52,3 @@ def print_scan(report: Report, is_brief: bool) -> None:
             for outcome in sorted(report.outcomes, key=lambda outcome: outcome.line):
                 if outcome.status == status:
                     say(f"    {line_of(outcome, 'applies')}")
-
-
-def described(report: Report) -> Sequence[str]:
-    """What the program is made of, a line each."""
-    return ()

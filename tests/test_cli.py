@@ -16,7 +16,7 @@ import pytest
 
 from speedpatch import patch, registry
 from speedpatch.__main__ import main
-from tests import fakes
+from tests import checkouts, fakes
 
 SCRIPT = b"import torch\n"
 AMP = SCRIPT + b"# amp float16\n"
@@ -441,6 +441,20 @@ class TestReports:
         place = sarif["results"][0]["locations"][0]["physicalLocation"]
         assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("a%20b/train.py", 1)
         assert sarif["invocations"][0]["executionSuccessful"] is False
+
+    def test_scan_says_what_a_program_is_made_of(self, run: Run) -> None:
+        lay("train.py", (checkouts.ROOT / "examples" / "train.py").read_bytes())
+        lines = run("scan", "train.py").out.splitlines()
+        assert lines[:8] == [
+            "train.py",
+            "  trains: Sequential (line 28)",
+            "  with: AdamW (line 37)",
+            "  reads from: DataLoader (line 26)",
+            "  backward: line 15",
+            "  optimizer steps: line 17",
+            "  device: chosen at run time (device)",
+            "  could be gained:",
+        ]
 
     def test_scan(self, run: Run) -> None:
         lay("train.py", b"import torch\n# NO compile\n# amp float16\n")

@@ -9,8 +9,10 @@ from typing import TypeGuard
 from speedpatch.codemod import Finding
 from speedpatch.codemods.amp.context import Amp
 from speedpatch.codemods.amp.gradients import follows_gradients
+from speedpatch.facts.sites import Step
+from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes
-from speedpatch.facts.values import Constant, External, Instance
+from speedpatch.facts.values import Constant, External, Instance, Values
 
 EXITS = {"sys.exit", "os._exit", "builtins.exit", "builtins.quit"}
 BFLOAT16 = "use --amp-dtype bfloat16, which needs no loss scaling"
@@ -26,6 +28,7 @@ def find_hazards(amp: Amp) -> Iterator[Finding]:
         yield from manual_updates(amp)
         yield from manual_gradients(amp)
         yield from gradient_penalties(amp)
+        yield from idle_steps(amp)
         yield from gradient_hooks(amp)
         yield from nonfinite_checks(amp)
     else:
@@ -129,6 +132,35 @@ def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("add_", "sub_", "copy_", "addcmul_"):
         return ast.unparse(call.func.value).removesuffix(".data") == owner
     return False
+
+
+def idle_steps(amp: Amp) -> Iterator[Finding]:
+    """An optimizer that steps in every pass, while only some passes run what it trains: a GradScaler raises without gradients."""
+    facts, tree = amp.facts, amp.facts.tree
+    for step in facts.sites.steps:
+        scope = tree.scope(step.call)
+        owners = frozenset().union(*(facts.sites.trained.get(value, frozenset()) for value in step.values))
+        losses = [loss for site in facts.sites.backwards if tree.scope(site.call) is scope for loss in site.losses]
+        runs = [item for item in slice_of(facts, losses, scope) if owners and runs_any(amp, item, owners)]
+        if runs and all(any(skips(amp, up, item, step, runs) for up in tree.above(item)) for item in runs):
+            yield amp.declined("no-gradients", step.call, f"this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: {BFLOAT16}")
+
+
+def runs_any(amp: Amp, item: ast.stmt, owners: Values) -> bool:
+    """Whether a statement runs one of several modules, or code of the program that may."""
+    for call in ast.walk(item):
+        if isinstance(call, ast.Call) and amp.facts.sites.is_forward(call):
+            called = frozenset().union(*(amp.facts.sites.unwrap(value) for value in amp.facts.values(call.func)))
+            if called & owners or not all(amp.facts.state.is_module(value) for value in called):
+                return True
+    return False
+
+
+def skips(amp: Amp, up: ast.AST, item: ast.stmt, step: Step, runs: list[ast.stmt]) -> bool:
+    """Whether an `if` around a statement has another way, without any such statement, to the step."""
+    if not isinstance(up, ast.If) or up in amp.facts.tree.above(step.call):
+        return False
+    return not all(any(amp.facts.tree.lift(other, block) is not None for other in runs) for block in (up.body, up.orelse))
 
 
 def gradient_penalties(amp: Amp) -> Iterator[Finding]:

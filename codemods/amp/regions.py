@@ -68,7 +68,7 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     scope, statement = facts.tree.scope(site.call), facts.tree.statement(site.call)
     memo: dict[ast.AST, bool] = {}
     before = [item for item in slice_of(facts, site.losses, scope) if is_before(amp, item, statement)]
-    members = [item for item in before if is_downstream(facts, item, memo) and not facts.sites.contains_backward(item)]
+    members = [item for item in before if is_downstream(facts, item, memo) and not takes_gradients(amp, item)]
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
     if not members and not inline:
         return amp.declined("forward-not-found", site.call, "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward")
@@ -166,9 +166,15 @@ def holds_any(amp: Amp, item: ast.stmt, members: list[ast.stmt]) -> bool:
     return any(amp.facts.tree.lift(member, [item]) is not None for member in members)
 
 
+def takes_gradients(amp: Amp, statement: ast.stmt) -> bool:
+    """Whether a statement computes gradients, which is not for autocast, or steps."""
+    sites = amp.facts.sites
+    return sites.contains_backward(statement) or any(isinstance(node, ast.Call) and sites.callee(node) & {"torch.autograd.grad"} for node in ast.walk(statement))
+
+
 def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
     """Whether a statement must not run under autocast: gradients, steps, control that leaves the region."""
-    if amp.facts.sites.contains_backward(statement):
+    if takes_gradients(amp, statement):
         return True
     return any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)) for node in [statement, *own_nodes(statement)])
 

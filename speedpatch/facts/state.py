@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from speedpatch.facts.torch_names import is_module
+from speedpatch.facts.torch_names import WRAPPER, is_module
 from speedpatch.facts.tree import Tree
 from speedpatch.facts.values import (
     LIMIT,
@@ -101,6 +101,9 @@ class State:
                 return self.is_module_class(value.local)
             if is_module(value.name):
                 return True
+            if WRAPPER.fullmatch(value.name):
+                inner = self.heap.get((value, "module"), NOTHING)
+                return value.name != "torch.compile" or any(self.is_module(item) for item in inner if item is not value)
         return bool(self.uses.get(value, set()) & {"parameters", "named_parameters", "load_state_dict", "train", "eval"}
                     and not self.uses[value] & {"param_groups", "zero_grad_", "step"})  # fmt: skip
 

@@ -36,7 +36,8 @@ def keep_edits(statements: Statements, edits: Iterable[Edit]) -> list[Edit]:
     """The edits inside statements that no other edit removes. Raises Conflict for ones that cannot be made."""
     edits = list(edits)
     anchors = [(edit, node) for edit in edits if (node := anchor_of(edit)) is not None]
-    refuse_templates(statements, (node for _, node in anchors if isinstance(node, ast.expr)))
+    plain = {edit.call for edit in pick(edits, AddArgument) if not set(edit.text) & set("'\"\\\n")}
+    refuse_templates(statements, (node for _, node in anchors if isinstance(node, ast.expr)), plain)
     replaced = Spans.of(span(statements, edit.node) for edit in pick(edits, Replace))
     gone = Spans.of((statements.start(edit.node), statements.text.end(edit.node)) for edit in pick(edits, Delete))
     kept = []
@@ -99,15 +100,32 @@ class Spans:
         return index >= 0 and end <= self.sorted[index][1]
 
 
-def refuse_templates(statements: Statements, nodes: Iterable[ast.expr]) -> None:
-    """Raise Conflict for a node inside a formatted string, or in no tree of ours."""
+def refuse_templates(statements: Statements, nodes: Iterable[ast.expr], plain: set[ast.Call]) -> None:
+    """Raise Conflict for a node inside a formatted string, or in no tree of ours.
+
+    A call in a string may get a `plain` argument, one without quotes, if it stands where its position says: before
+    Python 3.12 positions in strings can be off (https://peps.python.org/pep-0701/).
+    """
     wanted = set(nodes)
     for statement in {around for node in wanted if (around := statements.around(node))}:
         wanted.difference_update(walk_statement(statement))
     if wanted:
         wanted.difference_update(walk([statements.tree]))
+    if wanted & plain:
+        wanted.difference_update(node for node in ast.walk(statements.tree) if node in plain and stands_there(statements, node))
     for node in wanted:
         raise Conflict("this expression is inside a formatted string or in another module", node)
+
+
+def stands_there(statements: Statements, node: ast.AST) -> bool:
+    """Whether the text at a call's position is that call, on one line."""
+    if not isinstance(node, ast.Call) or node.lineno != node.end_lineno:
+        return False
+    text = statements.text.text[statements.text.start(node) : statements.text.end(node)]
+    try:
+        return ast.dump(ast.parse(text, mode="eval").body) == ast.dump(node)
+    except (SyntaxError, ValueError):
+        return False
 
 
 def span(statements: Statements, node: ast.expr | ast.stmt) -> tuple[int, int]:

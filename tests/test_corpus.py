@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from speedpatch.checks import check_strings
 from speedpatch.edits import AddArgument, AddEntry, AddParameter, Around, Edit, Insert, Wrap, apply_edits
 from speedpatch.errors import SourceError
+from speedpatch.line_checks import check_lines
 from speedpatch.parse import parse_module
 from speedpatch.read import read_source
 from speedpatch.sources import Module
@@ -142,12 +144,14 @@ def check_edits(module: Module, lines: list[Edit], inside: list[Edit]) -> None:
     """The result compiles, and is the original once the edits are taken out."""
     result = apply_edits(module, [*lines, *inside])
     compile(result.source.text, module.source.path, "exec", dont_inherit=True)
+    check_strings(module, result)
+    check_lines(module, result)
     if not inside:
-        check_lines(module, result)
+        check_pieces(module, result)
     assert ast.dump(Remove().visit(result.tree)) == ast.dump(module.tree)
 
 
-def check_lines(before: Module, after: Module) -> None:
+def check_pieces(before: Module, after: Module) -> None:
     """Every line is still there, in order; only indentation, `elif` and rows of statements may look different."""
     pieces: dict[int, str] = {}
     for origin, line in zip(after.origin, lines_of(after), strict=True):

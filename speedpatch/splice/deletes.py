@@ -58,19 +58,10 @@ def delete_in_row(lines: NewLines, row: Row, gone: frozenset[ast.stmt]) -> Itera
     statements = lines.statements
     kept = [index for index, node in enumerate(row.statements) if node not in gone]
     if not kept:
-        yield delete_row(lines, row)
+        yield Splice(statements.head(row.statements[0]), statements.tail(row.statements[-1]), "", Kind.DELETE)
         return
     for index, node in enumerate(row.statements):
         if node in gone and index < kept[0]:
             yield Splice(statements.start(node), statements.start(row.statements[index + 1]), "", Kind.REPLACE)
         elif node in gone:
             yield Splice(statements.text.end(row.statements[index - 1]), statements.text.end(node), "", Kind.GAP)
-
-
-def delete_row(lines: NewLines, row: Row) -> Splice:
-    """Remove a whole line; the last one of a text without a final newline takes the newline before it along."""
-    text = lines.statements.text
-    start, end = lines.statements.head(row.statements[0]), lines.statements.tail(row.statements[-1])
-    if start and not text.starts_line(end) and start not in lines.at_offset:
-        start -= len(text.ending(text.line(start) - 1))
-    return Splice(start, end, "", Kind.DELETE)

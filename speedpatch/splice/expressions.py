@@ -112,7 +112,8 @@ def refuse_templates(statements: Statements, nodes: Iterable[ast.expr], plain: s
     if wanted:
         wanted.difference_update(walk([statements.tree]))
     if wanted & plain:
-        wanted.difference_update(node for node in ast.walk(statements.tree) if node in plain and stands_there(statements, node))
+        calls_in_strings = (node for node in ast.walk(statements.tree) if node in plain)
+        wanted.difference_update(node for node in calls_in_strings if stands_there(statements, node))
     for node in wanted:
         raise Conflict("this expression is inside a formatted string or in another module", node)
 

@@ -95,7 +95,13 @@ class NewLines:
         for first in self.broken:
             yield from self.break_row(self.statements.row(first), deleted)
         for offset, lines in self.at_offset.items():
-            yield Splice(offset, offset, self.render(offset, lines), Kind.LINES)
+            is_fresh = self.statements.text.starts_line(offset) or self.is_emptied(offset, deleted)
+            yield Splice(offset, offset, self.render(offset, lines, is_fresh), Kind.LINES)
+
+    def is_emptied(self, offset: int, deleted: frozenset[ast.stmt]) -> bool:
+        """Whether the line that ends the text at an offset is deleted."""
+        rows = [self.statements.row(node) for node in deleted if self.statements.tail(node) == offset]
+        return any(deleted.issuperset(row.statements) for row in rows)
 
     def break_row(self, row: Row, deleted: frozenset[ast.stmt]) -> Iterator[Splice]:
         """Give every statement of a row a line of its own, below the header if it has one."""
@@ -118,14 +124,11 @@ class NewLines:
         if is_fresh:
             yield Splice(begin, self.statements.tail(row.statements[-1]), "", Kind.DELETE)
 
-    def render(self, offset: int, lines: Sequence[Line]) -> str:
+    def render(self, offset: int, lines: Sequence[Line], is_fresh: bool) -> str:
         """The lines to add at an offset: with their endings, or behind one where the text ends without."""
-        text = self.statements.text
-        newline = text.newline(offset - 1 if offset else 0)
+        newline = self.statements.text.newline(offset - 1 if offset else 0)
         texts = in_order(lines, newline)
-        if text.starts_line(offset):
-            return "".join(line + newline for line in texts)
-        return "".join(newline + line for line in texts)
+        return "".join(line + newline for line in texts) if is_fresh else "".join(newline + line for line in texts)
 
 
 def resolve(edit: Insert) -> tuple[ast.stmt, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from speedpatch.errors import PatchError
+from speedpatch.parse import count_lines
 from speedpatch.sources import NEWLINE
 from speedpatch.splice.text import Text
 
@@ -107,4 +108,7 @@ def merge(before: Text, origin: Sequence[int], splices: Iterable[Splice]) -> tup
         position = splice.end
     result.keep(position, len(before.text))
     result.finish()
-    return "".join(result.pieces), tuple(result.origins)
+    text = "".join(result.pieces)
+    if before.text and before.text[-1] not in "\r\n":
+        text = text.rstrip("\r\n")
+    return text, tuple(result.origins[: count_lines(text)])

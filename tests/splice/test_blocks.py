@@ -291,7 +291,7 @@ DELETES = [
     ),
     pytest.param("a\nb", [delete("b")], "a", id="no final newline"),
     pytest.param("a\nb", [delete("b"), insert("after", "b")], "a\nnew()", id="no final newline, insertion"),
-    pytest.param("a\nb", [delete("b"), insert("before", "b")], "a\nnew()\n", id="no final newline, insertion before"),
+    pytest.param("a\nb", [delete("b"), insert("before", "b")], "a\nnew()", id="no final newline, insertion before"),
     pytest.param("a\n", [delete("a")], "", id="only statement"),
     pytest.param("a\nb\nc\n", [wrap("a", "b"), delete("a")], "with amp:\n    b\nc\n", id="in a wrap"),
     pytest.param("a\nb\n", [wrap("a"), delete("a")], "with amp:\n    pass\nb\n", id="all of a wrap"),

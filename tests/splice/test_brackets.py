@@ -98,6 +98,7 @@ ARGUMENTS = [
         "f(x, g(\n  y,\n))\n", [argument("f(x, g(\n  y,\n))", "a")], "f(x, g(\n  y,\n), a)\n", id="argument over lines"
     ),
     pytest.param("f('''\n''', x)\n", [argument("f('''\n''', x)", "a")], "f('''\n''', x, a)\n", id="string over lines"),
+    pytest.param("f'{g(x)}'\n", [argument("g(x)", "a")], "f'{g(x, a)}'\n", id="call in a formatted string"),
     pytest.param("f('é', x)\n", [argument("f('é', x)", "a", after="'é'")], "f('é', a, x)\n", id="several bytes"),
 ]
 
@@ -195,7 +196,7 @@ def test_adds_items(before: str, edits: list[Build], after: str) -> None:
         pytest.param("def f(x): 0\n", [parameter("f", "x")], "of this name", id="parameter is there"),
         pytest.param("def f(**x): 0\n", [parameter("f", "a", after="x")], "cannot add", id="behind keyword arguments"),
         pytest.param("def f(x): 0\n", [parameter("f", "a", after="y")], "no parameter y", id="behind an unknown one"),
-        pytest.param("f'{g(x)}'\n", [argument("g(x)", "a")], "formatted string", id="call in a formatted string"),
+        pytest.param("f'{g(x)}'\n", [argument("g(x)", "'a'")], "formatted string", id="quotes in a formatted string"),
     ],
 )
 def test_refuses(text: str, edits: list[Build], reason: str) -> None:

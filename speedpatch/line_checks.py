@@ -1,0 +1,157 @@
+"""Check that every line of the original is still there, in order, and differs only where the program does."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from itertools import pairwise
+
+from speedpatch.errors import PatchError
+from speedpatch.sources import NEWLINE, Module
+from speedpatch.splice.literals import walk
+
+WORD = re.compile(r"\w+|[^\w\s]")
+BETWEEN = re.compile(r"[\s;\\]*")
+WHITE = " \t\f"
+Lines = Sequence[tuple[str, str]]
+
+
+def check_lines(before: Module, after: Module) -> None:
+    """Raise PatchError, naming the user's line, when a line outside of the edits is not what it was."""
+    old, new = split_lines(before.source.text), split_lines(after.source.text)
+    check_origins(before, after, len(old), len(new))
+    pieces: dict[int, list[int]] = {}
+    for index, origin in enumerate(after.origin):
+        if origin:
+            pieces.setdefault(origin, []).append(index)
+    texts = {number: [new[index][0].lstrip(WHITE) for index in indices] for number, indices in pieces.items()}
+    changed = [number for number in texts if not is_kept(old[number - 1][0].lstrip(WHITE), texts[number])]
+    for number in changed:
+        check_words(before, old[number - 1][0].lstrip(WHITE), texts[number], number)
+    check_gone(before, frozenset(range(1, len(old) + 1)) - pieces.keys(), frozenset(changed))
+    check_comments(before, after, [old[number - 1][0] for number in changed], pieces.keys())
+    check_endings(after, old, new)
+
+
+def split_lines(text: str) -> Lines:
+    """The lines of a text, each with its ending; the last one may have none."""
+    ends = [(match.start(), match.end()) for match in NEWLINE.finditer(text)]
+    starts = [0, *(end for _, end in ends)]
+    lines = [(text[start:stop], text[stop:end]) for start, (stop, end) in zip(starts, ends, strict=False)]
+    return [*lines, (text[starts[-1] :], "")] if starts[-1] < len(text) else lines
+
+
+def check_origins(before: Module, after: Module, old: int, new: int) -> None:
+    """Raise PatchError when the lines of the result cannot come from where they claim to."""
+    path = after.source.path
+    origins = [origin for origin in after.origin if origin]
+    if (
+        len(after.origin) != new
+        or not set(origins) <= set(range(1, old + 1))
+        or before.origin != tuple(range(1, old + 1))
+    ):
+        raise PatchError(f"{path}: the origin of lines is lost")
+    for first, second in pairwise(origins):
+        if second < first:
+            raise PatchError(f"{path}:{second}: this line has moved behind line {first}")
+
+
+def is_kept(line: str, texts: Sequence[str]) -> bool:
+    """Whether a line is the same up to its indentation, or split into its statements."""
+    return texts == [line] or is_split(line, texts)
+
+
+def is_split(line: str, texts: Sequence[str]) -> bool:
+    """Whether a row of statements has been given lines of their own."""
+    position = 2 if line.startswith("elif") and texts[0].startswith("if") else 0
+    for text in texts:
+        start = line.find(text, position)
+        if not text or start < 0 or not BETWEEN.fullmatch(line, position, start):
+            return False
+        position = start + len(text)
+    return position == len(line)
+
+
+def check_words(before: Module, line: str, texts: Sequence[str], number: int) -> None:
+    """Raise PatchError when a line is there twice, or says the same as before and only looks different."""
+    if len(texts) > 1 and line in texts:
+        raise PatchError(f"{before.source.path}:{number}: this line is there twice")
+    if WORD.findall(line) == WORD.findall(" ".join(texts)):
+        raise PatchError(f"{before.source.path}:{number}: only white space has changed here")
+
+
+def check_gone(before: Module, gone: frozenset[int], changed: frozenset[int]) -> None:
+    """Raise PatchError when lines are gone that are not whole statements or parts of changed ones."""
+    accounted: set[int] = set()
+    lines = split_lines(before.source.text) if gone else ()
+    for first, last, is_block in logical_lines(before.tree) if gone else ():
+        span = set(range(first, last + 1))
+        if span <= gone or (span & changed and not is_block):
+            accounted |= span
+        if span <= gone and is_block:
+            accounted |= trailing_comments(lines, first, last)
+    for number in sorted(gone - accounted):
+        raise PatchError(f"{before.source.path}:{number}: this line is gone")
+
+
+def logical_lines(tree: ast.Module) -> Iterator[tuple[int, int, bool]]:
+    """The first and last line of simple statements, of blocks, which the last item tells, and of their headers."""
+    for node in walk([tree]):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+            yield first, node.end_lineno or node.lineno, bool(body)
+            if body and isinstance(body[0], ast.stmt):
+                yield first, max(body[0].lineno - 1, node.lineno), False
+
+
+def trailing_comments(lines: Lines, first: int, last: int) -> set[int]:
+    """The lines behind a block up to the last comment that is indented deeper than its header."""
+    depth = indent_width(lines[first - 1][0])
+    end = last
+    for number in range(last + 1, len(lines) + 1):
+        text = lines[number - 1][0]
+        if text.strip(WHITE) and not (text.strip(WHITE).startswith("#") and indent_width(text) > depth):
+            break
+        end = number if text.strip(WHITE) else end
+    return set(range(last + 1, end + 1))
+
+
+def indent_width(line: str) -> int:
+    """The column that the white space of a line leads to."""
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip(WHITE))
+
+
+def check_comments(before: Module, after: Module, changed: Sequence[str], kept: Container[int]) -> None:
+    """Raise PatchError when a comment on a changed line is not there any more."""
+    if any("#" in line for line in changed):
+        there = Counter(text for _, text in comments(after))
+        for number, text in comments(before):
+            there[text] -= 1
+            if there[text] < 0 and number in kept:
+                raise PatchError(f"{before.source.path}:{number}: the comment of this line is gone")
+
+
+def comments(module: Module) -> Iterator[tuple[int, str]]:
+    """The comments of a module with their lines."""
+    text = NEWLINE.sub("\n", module.source.text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def check_endings(after: Module, old: Lines, new: Lines) -> None:
+    """Raise PatchError when a line ends in another way than it did, or a new one than the lines around it do."""
+    path = after.source.path
+    around = old[0][1] or "\n" if old else "\n"
+    for index, ((_, ending), origin) in enumerate(zip(new, after.origin, strict=True)):
+        following = next((old[number - 1][1] for number in after.origin[index:] if number), "") if not origin else ""
+        around = (old[origin - 1][1] if origin else "") or around
+        if ending not in ("", around, following) or (not ending and index + 1 < len(new)):
+            raise PatchError(f"{path}:{origin or index + 1}: the line ending is not the one around it")
+    if old and new and bool(old[-1][1]) != bool(new[-1][1]):
+        raise PatchError(f"{path}: the newline at the end of the file is not what it was")

@@ -31,7 +31,7 @@ def find_device(facts: Facts) -> Device:
     found = of_modules or [move for _, move in moves]
     away = [move for move in found if move.kind != "cpu"] or [move for _, move in moves if move.kind != "cpu"]
     if not away:
-        return Device("unknown") if names_cuda(facts) else Device("cpu")
+        return default_device(facts) or (Device("unknown") if names_cuda(facts) else Device("cpu"))
     objects = [move for move in away if move.kind == "object"]
     if objects:
         return objects[0]
@@ -132,6 +132,12 @@ def moved_before(facts: Facts, values: Values, before: ast.AST) -> bool:
         facts.tree.scope(call) is scope and position(call) < position(before) and facts.values(receiver(call)) & values
         for call, _ in find_moves(facts)
     )
+
+
+def default_device(facts: Facts) -> Device | None:
+    """What `torch.set_default_device` says."""
+    calls = [call for call in facts.sites.calls if "torch.set_default_device" in facts.sites.callee(call) and call.args]
+    return classify(facts, calls[0].args[0]) if calls else None
 
 
 def names_cuda(facts: Facts) -> bool:

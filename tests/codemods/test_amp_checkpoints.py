@@ -25,7 +25,7 @@ from tests.codemods.check import check_rewrites, dedent
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
-                torch.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
+                torch.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, path)
             """,
             """
             start = 0
@@ -44,7 +44,7 @@ from tests.codemods.check import check_rewrites, dedent
                     scaler.scale(loss).backward()
                     scaler.step(optimizer)
                     scaler.update()
-                torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "epoch": epoch}, "last.pt")
+                torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "epoch": epoch}, path)
             """,
             id="dict in one line, resumed under a condition",
         ),
@@ -185,7 +185,7 @@ def test_rewrites_a_step(before: str, after: str) -> None:
             import torch
             from torch import nn
             def save_checkpoint(model, optimizer, epoch):
-                torch.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
+                torch.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, path)
             model = nn.Linear(8, 2).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for x, y in loader:
@@ -199,7 +199,7 @@ def test_rewrites_a_step(before: str, after: str) -> None:
             import torch
             from torch import nn
             def save_checkpoint(model, optimizer, scaler, epoch):
-                torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "epoch": epoch}, "last.pt")
+                torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "epoch": epoch}, path)
             model = nn.Linear(8, 2).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scaler = torch.amp.GradScaler("cuda")

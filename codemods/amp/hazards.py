@@ -188,7 +188,7 @@ def nonfinite_checks(amp: Amp) -> Iterator[Finding]:
         if names & {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"} and not turned_off(call):
             yield amp.declined("detect-anomaly", call, f"anomaly detection raises at the overflows that a GradScaler skips: {BFLOAT16}")
     for node in amp.facts.tree.parents:
-        if stops_the_run(amp, node) and follows_gradients(amp, node.test):
+        if stops_the_run(node, amp) and follows_gradients(amp, node.test):
             yield amp.declined("gradient-check", node, f"a check of gradients stops the run at the overflows that a GradScaler skips: {BFLOAT16}")
 
 
@@ -198,7 +198,7 @@ def turned_off(call: ast.Call) -> bool:
     return any(isinstance(value, ast.Constant) and value.value is False for value in values)
 
 
-def stops_the_run(amp: Amp, node: ast.AST) -> TypeGuard[ast.Assert | ast.If]:
+def stops_the_run(node: ast.AST, amp: Amp) -> TypeGuard[ast.Assert | ast.If]:
     """Whether a statement raises or exits by a condition."""
     if not isinstance(node, (ast.Assert, ast.If)):
         return False

@@ -72,7 +72,7 @@ class Evaluator:
         self.evaluate(node.operand)
         number = node.operand.value if isinstance(node.operand, ast.Constant) else None
         negative = isinstance(node.op, ast.USub) and isinstance(number, (int, float))
-        return frozenset({Constant(-number) if negative and number is not None else Derived(node)})
+        return frozenset({Constant(-number) if negative and isinstance(number, (int, float)) else Derived(node)})
 
     def on_Name(self, node: ast.Name) -> Values:
         """The local binding, else any binding of an enclosing scope, else a builtin."""

@@ -25,20 +25,33 @@ class Device:
 
 
 def find_device(facts: Facts) -> Device:
-    """The device of the program's training, from how modules and tensors are moved; modules count first."""
-    moves = sorted(find_moves(facts), key=lambda move: not facts.in_script(move[0]))
-    of_modules = [move for call, move in moves if any(facts.state.is_module(value) for value in facts.values(receiver(call)))]
-    found = of_modules or [move for _, move in moves]
-    away = [move for move in found if move.kind != "cpu"] or [move for _, move in moves if move.kind != "cpu"]
-    if not away:
-        return default_device(facts) or (Device("unknown") if names_cuda(facts) else Device("cpu"))
-    objects = [move for move in away if move.kind == "object"]
+    """The device of the program's training, from how modules and tensors are moved; the script's trained models first."""
+    moves = list(find_moves(facts))
+    ranks = {call: rank(facts, call) for call, _ in moves}
+    for wanted in sorted(set(ranks.values())):
+        away = [move for call, move in moves if ranks[call] == wanted and move.kind != "cpu"]
+        if away:
+            return agree(facts, away)
+    return Device("unknown") if names_cuda(facts) else Device("cpu")
+
+
+def rank(facts: Facts, call: ast.Call) -> int:
+    """How much a move says of where training happens, 0 the most."""
+    moved = frozenset().union(*(facts.sites.unwrap(value) for value in facts.values(receiver(call))))
+    module = any(facts.state.is_module(value) and not facts.sites.is_loss(value) for value in moved)
+    kind = 0 if moved & set(facts.sites.models) else 1 if module else 2
+    return kind if facts.in_script(call) else kind + 3
+
+
+def agree(facts: Facts, moves: list[Device]) -> Device:
+    """What several moves say together: a device object, CUDA without a condition, or the one condition of all."""
+    objects = [move for move in moves if move.kind == "object"]
     if objects:
         return objects[0]
-    conditions = {facts.text(move.node) if move.node is not None else move.kind for move in away}
+    conditions = {facts.text(move.node) if move.node is not None else move.kind for move in moves}
     if "cuda" in conditions:
         return Device("cuda")
-    return away[0] if len(conditions) == 1 else Device("unknown")
+    return moves[0] if len(conditions) == 1 else Device("unknown")
 
 
 def find_moves(facts: Facts) -> Iterator[tuple[ast.Call, Device]]:

@@ -21,6 +21,10 @@ def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
     by_scope: dict[ast.AST, list[Step]] = {}
     for step in steps:
         by_scope.setdefault(amp.facts.tree.scope(step.call), []).append(step)
+    apart = [scope for scope in by_scope if not has_own_backward(amp, scope)]
+    if len(by_scope) > 1 and apart:
+        yield amp.declined("update-order", by_scope[apart[0]][0].call, "the steps are in different functions, and which of them is the last of an iteration is not known")
+        return
     for scope, group in by_scope.items():
         scaler = reach.expression(scope)  # type: ignore[arg-type]
         assert isinstance(scaler, str)

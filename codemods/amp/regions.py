@@ -78,7 +78,7 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     kept, outside = split
     if inline and needs_float32(amp, inline[0]):
         return amp.declined("inline-loss", site.call, "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own")
-    found = group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside))
+    found = group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside) or runs_trained_without_gradients(amp, item))
     regions.training += [region for region in found if computes(region)]
     if inline:
         regions.hoisted[site] = inline[0]
@@ -164,6 +164,18 @@ def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> lis
 def holds_any(amp: Amp, item: ast.stmt, members: list[ast.stmt]) -> bool:
     """Whether a statement is or holds one of several."""
     return any(amp.facts.tree.lift(member, [item]) is not None for member in members)
+
+
+def runs_trained_without_gradients(amp: Amp, statement: ast.stmt) -> bool:
+    """A `with torch.no_grad()` around a model that is trained: older autocast would keep its weights' casts without gradients."""
+    if not isinstance(statement, ast.With):
+        return False
+    sites = amp.facts.sites
+    names = {name for item in statement.items if isinstance(item.context_expr, ast.Call) for name in sites.callee(item.context_expr)}
+    if not names & {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}:
+        return False
+    called = {value for node in ast.walk(statement) if isinstance(node, ast.Call) and sites.is_forward(node) for value in amp.facts.values(node.func)}
+    return any(sites.unwrap(value) & set(sites.models) or not amp.facts.state.is_module(value) for value in called)
 
 
 def takes_gradients(amp: Amp, statement: ast.stmt) -> bool:

@@ -32,7 +32,7 @@ def find_device(facts: Facts) -> Device:
         away = [move for call, move in moves if ranks[call] == wanted and move.kind != "cpu"]
         if away:
             return agree(facts, away)
-    return Device("unknown") if names_cuda(facts) else Device("cpu")
+    return default_device(facts) or (Device("unknown") if names_cuda(facts) else Device("cpu"))
 
 
 def rank(facts: Facts, call: ast.Call) -> int:

@@ -341,9 +341,10 @@ from tests.codemods.check import check_declines, check_rewrites, dedent
             """,
             """
             for x, y in loader:
-                with torch.autocast("cuda", dtype=torch.float16):
-                    with torch.no_grad():
+                with torch.no_grad():
+                    with torch.autocast("cuda", dtype=torch.float16):
                         target = model(x)
+                with torch.autocast("cuda", dtype=torch.float16):
                     out = model(x + noise)
                     loss = criterion(out, target.argmax(1))
                 optimizer.zero_grad()

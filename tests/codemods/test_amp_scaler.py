@@ -217,6 +217,37 @@ from tests.codemods.check import check_declines, check_rewrites, dedent
             """,
             id="loss that may be a number behind a guard",
         ),
+        pytest.param(
+            """
+            def go(model, opt=None, sched=None):
+                for x, y in loader:
+                    loss = criterion(model(x), y)
+                    if opt:
+                        opt.zero_grad()
+                        loss.backward()
+                        opt.step()
+                        sched.step()
+            go(model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1))
+            go(model)
+            """,
+            """
+            def go(model, opt=None, scaler=None, sched=None):
+                for x, y in loader:
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = criterion(model(x), y)
+                    if opt:
+                        opt.zero_grad()
+                        scaler.scale(loss).backward()
+                        scale = scaler.get_scale()
+                        scaler.step(opt)
+                        scaler.update()
+                        if scaler.get_scale() >= scale:
+                            sched.step()
+            go(model, optimizer, scaler, torch.optim.lr_scheduler.StepLR(optimizer, 1))
+            go(model)
+            """,
+            id="optional optimizer before an optional scheduler",
+        ),
     ],
 )
 def test_rewrites_a_step(before: str, after: str) -> None:
@@ -1206,6 +1237,276 @@ def test_rewrites_a_step(before: str, after: str) -> None:
             """,
             id="names that promise other things",
         ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            class T:
+                def __init__(self):
+                    self.net = nn.Linear(8, 2).cuda()
+                    self.opt = torch.optim.Adam(self.net.parameters())
+                def forward_backward(self, x, y):
+                    self.loss = nn.functional.mse_loss(self.net(x), y)
+                    self.loss.backward()
+                def update(self):
+                    nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+                    self.opt.step()
+                    self.opt.zero_grad()
+                def fit(self):
+                    for x, y in loader:
+                        self.forward_backward(x, y)
+                        self.update()
+            T().fit()
+            """,
+            """
+            import torch
+            from torch import nn
+            class T:
+                def __init__(self):
+                    self.net = nn.Linear(8, 2).cuda()
+                    self.opt = torch.optim.Adam(self.net.parameters())
+                    self.scaler = torch.amp.GradScaler("cuda")
+                def forward_backward(self, x, y):
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        self.loss = nn.functional.mse_loss(self.net(x), y)
+                    self.scaler.scale(self.loss).backward()
+                def update(self):
+                    self.scaler.unscale_(self.opt)
+                    nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+                    self.scaler.step(self.opt)
+                    self.scaler.update()
+                    self.opt.zero_grad()
+                def fit(self):
+                    for x, y in loader:
+                        self.forward_backward(x, y)
+                        self.update()
+            T().fit()
+            """,
+            id="backward and step in different methods",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            class GAN:
+                def __init__(self):
+                    self.G = nn.Linear(4, 8).cuda()
+                    self.D = nn.Linear(8, 1).cuda()
+                    self.opt_G = torch.optim.Adam(self.G.parameters())
+                    self.opt_D = torch.optim.Adam(self.D.parameters())
+                    self.crit = nn.BCEWithLogitsLoss()
+                def forward(self):
+                    self.fake = self.G(self.real_A)
+                def backward_D(self):
+                    fake = self.D(self.fake.detach())
+                    self.loss_D = self.crit(fake, zeros) + self.crit(self.D(self.real_B), ones)
+                    self.loss_D.backward()
+                def backward_G(self):
+                    self.loss_G = self.crit(self.D(self.fake), ones)
+                    self.loss_G.backward()
+                def optimize(self):
+                    self.forward()
+                    self.opt_D.zero_grad()
+                    self.backward_D()
+                    self.opt_D.step()
+                    self.opt_G.zero_grad()
+                    self.backward_G()
+                    self.opt_G.step()
+            model = GAN()
+            for a, b in loader:
+                model.optimize()
+            """,
+            """
+            import torch
+            from torch import nn
+            class GAN:
+                def __init__(self):
+                    self.G = nn.Linear(4, 8).cuda()
+                    self.D = nn.Linear(8, 1).cuda()
+                    self.opt_G = torch.optim.Adam(self.G.parameters())
+                    self.opt_D = torch.optim.Adam(self.D.parameters())
+                    self.scaler = torch.amp.GradScaler("cuda")
+                    self.crit = nn.BCEWithLogitsLoss()
+                def forward(self):
+                    self.fake = self.G(self.real_A)
+                def backward_D(self):
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        fake = self.D(self.fake.detach())
+                        self.loss_D = self.crit(fake, zeros) + self.crit(self.D(self.real_B), ones)
+                    self.scaler.scale(self.loss_D).backward()
+                def backward_G(self):
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        self.loss_G = self.crit(self.D(self.fake), ones)
+                    self.scaler.scale(self.loss_G).backward()
+                def optimize(self):
+                    self.forward()
+                    self.opt_D.zero_grad()
+                    self.backward_D()
+                    self.scaler.step(self.opt_D)
+                    self.opt_G.zero_grad()
+                    self.backward_G()
+                    self.scaler.step(self.opt_G)
+                    self.scaler.update()
+            model = GAN()
+            for a, b in loader:
+                model.optimize()
+            """,
+            id="GAN in methods of one class",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            def train_d(real):
+                opt_d.zero_grad()
+                loss = D(G(z).detach()).mean() - D(real).mean()
+                loss.backward()
+                opt_d.step()
+            def train_g():
+                opt_g.zero_grad()
+                loss = -D(G(z)).mean()
+                loss.backward()
+                opt_g.step()
+            for real in loader:
+                train_d(real)
+                train_g()
+            """,
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            def train_d(real):
+                opt_d.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = D(G(z).detach()).mean() - D(real).mean()
+                scaler.scale(loss).backward()
+                scaler.step(opt_d)
+                scaler.update()
+            def train_g():
+                opt_g.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = -D(G(z)).mean()
+                scaler.scale(loss).backward()
+                scaler.step(opt_g)
+                scaler.update()
+            for real in loader:
+                train_d(real)
+                train_g()
+            """,
+            id="each of two functions has its own backward and step",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            for real in loader:
+                for _ in range(5):
+                    opt_d.zero_grad()
+                    loss_d = D(G(z).detach()).mean() - D(real).mean()
+                    loss_d.backward()
+                    opt_d.step()
+                opt_g.zero_grad()
+                loss_g = -D(G(z)).mean()
+                loss_g.backward()
+                opt_g.step()
+            """,
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for real in loader:
+                for _ in range(5):
+                    opt_d.zero_grad()
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss_d = D(G(z).detach()).mean() - D(real).mean()
+                    scaler.scale(loss_d).backward()
+                    scaler.step(opt_d)
+                    scaler.update()
+                opt_g.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss_g = -D(G(z)).mean()
+                scaler.scale(loss_g).backward()
+                scaler.step(opt_g)
+                scaler.update()
+            """,
+            id="several critic steps to one of the generator",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            class T:
+                @staticmethod
+                def step(net, opt, x, y):
+                    loss = nn.functional.mse_loss(net(x), y)
+                    opt.zero_grad()
+                    loss.backward()
+                    opt.step()
+            net = nn.Linear(8, 2).cuda()
+            opt = torch.optim.Adam(net.parameters())
+            for x, y in loader:
+                T.step(net, opt, x, y)
+            """,
+            """
+            import torch
+            from torch import nn
+            class T:
+                @staticmethod
+                def step(net, opt, scaler, x, y):
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = nn.functional.mse_loss(net(x), y)
+                    opt.zero_grad()
+                    scaler.scale(loss).backward()
+                    scaler.step(opt)
+                    scaler.update()
+            net = nn.Linear(8, 2).cuda()
+            opt = torch.optim.Adam(net.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                T.step(net, opt, scaler, x, y)
+            """,
+            id="static method",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            parts = {"net": nn.Linear(8, 2).cuda()}
+            parts["opt"] = torch.optim.Adam(parts["net"].parameters())
+            for x, y in loader:
+                loss = nn.functional.mse_loss(parts["net"](x), y)
+                parts["opt"].zero_grad()
+                loss.backward()
+                parts["opt"].step()
+            """,
+            """
+            import torch
+            from torch import nn
+            parts = {"net": nn.Linear(8, 2).cuda()}
+            scaler = torch.amp.GradScaler("cuda")
+            parts["opt"] = torch.optim.Adam(parts["net"].parameters())
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = nn.functional.mse_loss(parts["net"](x), y)
+                parts["opt"].zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(parts["opt"])
+                scaler.update()
+            """,
+            id="model and optimizer in a dict",
+        ),
     ],
 )
 def test_rewrites(before: str, after: str) -> None:
@@ -1351,6 +1652,26 @@ def test_declines_a_step(source: str, code: str) -> None:
             """,
             "amp.custom-optimizer",
             id="optimizer that steps twice by other methods",
+        ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            def step_d():
+                opt_d.step()
+            def step_g():
+                opt_g.step()
+            for real in loader:
+                loss = D(G(real)).mean()
+                loss.backward()
+                step_d()
+                step_g()
+            """,
+            "amp.update-order",
+            id="steps in functions without the backward",
         ),
     ],
 )

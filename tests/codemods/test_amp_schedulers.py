@@ -227,6 +227,33 @@ from tests.codemods.check import check_rewrites, dedent
             """,
             id="schedule of the program's own",
         ),
+        pytest.param(
+            """
+            scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=100)
+            scale = 2
+            for x, y in loader:
+                loss = criterion(model(x), y) * scale
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+            """,
+            """
+            scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=100)
+            scale = 2
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y) * scale
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                grad_scale = scaler.get_scale()
+                scaler.step(optimizer)
+                scaler.update()
+                if scaler.get_scale() >= grad_scale:
+                    scheduler.step()
+            """,
+            id="the name scale is taken",
+        ),
     ],
 )
 def test_rewrites_a_step(before: str, after: str) -> None:

@@ -10,6 +10,7 @@ from speedpatch.edits import Import
 from speedpatch.facts import Facts
 from speedpatch.facts.devices import Device
 from speedpatch.facts.reach import Obstacle
+from speedpatch.facts.values import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,17 @@ class Amp:
         if spelled is None:
             self.imports["torch"] = Import(self.facts.path(node), "import torch")
         return spelled or f"torch.{name}"
+
+    def free_name(self, wanted: str, spare: str) -> str:
+        """`wanted`, else `spare`, else a numbered form, that means nothing wherever training or evaluation happens."""
+        sites = self.facts.sites
+        script = self.facts.script.tree
+        functions = [node for node in ast.walk(script) if isinstance(node, FUNCTIONS)]
+        concerned = [node for node in functions if sites.contains_backward(node) or sites.contains_forward(node)]
+        classes = [owner for node in concerned if (owner := self.facts.tree.owner(node)) is not None]
+        attributes = {node.attr for scope in [*concerned, *classes] for node in ast.walk(scope) if isinstance(node, ast.Attribute)}
+        taken = attributes.union(*(self.facts.names_in(scope) for scope in [script, *concerned]))
+        return next(name for name in [wanted, spare, *(f"{spare}_{number}" for number in range(2, 100))] if name not in taken)
 
     def declined(self, code: str, node: ast.AST, reason: str) -> Finding:
         """A decline at a node."""

@@ -54,7 +54,7 @@ class Enabled:
         test = self.test(home.scope, home.anchor, after=not home.before)
         if test is None or is_path(test) and home.owner is None or not any(self.sees(home, scope) for scope, _ in uses):
             return
-        name = self.free_name()
+        name = self.amp.free_name("use_amp", "amp_enabled")
         anchor = self.anchor(home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope])
         where = "before" if home.before and anchor is home.anchor else "after"
         self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, where, f"{home.target(name)} = {test}", slot=1))  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ class Enabled:
         test = self.test(scope, before)
         if test is None or is_path(test):
             return
-        name = self.free_name()
+        name = self.amp.free_name("use_amp", "amp_enabled")
         root = test_root(test)
         binding = [item for item in binders(self.amp.facts, root, scope) if position(item) < position(before)]
         anchor = last_together(self.amp.facts, binding) if binding else None
@@ -95,14 +95,6 @@ class Enabled:
         if anchor is None or anchor not in scope.body or home not in scope.body and not isinstance(scope, ast.Module):
             return home
         return anchor if position(anchor) < position(home) else home
-
-    def free_name(self) -> str:
-        """A free spelling of `use_amp`."""
-        script = self.amp.facts.script.tree
-        attributes = {node.attr for node in ast.walk(script) if isinstance(node, ast.Attribute)}
-        scopes = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
-        taken = "use_amp" in attributes or self.amp.facts.free_name("use_amp", scopes) != "use_amp"
-        return self.amp.facts.free_name("amp_enabled" if taken else "use_amp", scopes)
 
     def variable(self, scope: Scope) -> str | None:
         """The variable that a scope can read."""

@@ -19,7 +19,7 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
     optimizers = stepped(amp)
     found = homes(facts, optimizers)
     scopes = [facts.tree.scope(node) for node in sites]
-    name = free_name(amp)
+    name = amp.free_name("scaler", "grad_scaler")
     best: Reach | None = None
     obstacle: Obstacle | None = None
     for home in found:
@@ -47,15 +47,6 @@ def stepped(amp: Amp) -> frozenset[Value]:
         for value in step.values
         if not isinstance(value, Constant) and amp.facts.sites.is_optimizer(value)
     )
-
-
-def free_name(amp: Amp) -> str:
-    """A name for the scaler that is free in the whole script."""
-    script = amp.facts.script.tree
-    attributes = {node.attr for node in ast.walk(script) if isinstance(node, ast.Attribute)}
-    scopes = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
-    wanted = "scaler" if "scaler" not in attributes else "grad_scaler"
-    return amp.facts.free_name(wanted, scopes)
 
 
 def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:

@@ -14,7 +14,7 @@ from speedpatch.facts.execute import interpret
 from speedpatch.facts.sites import Sites, collect
 from speedpatch.facts.state import State
 from speedpatch.facts.torch_names import ENGINES
-from speedpatch.facts.tree import Tree, build_tree
+from speedpatch.facts.tree import Tree, build_tree, own_nodes
 from speedpatch.facts.values import FUNCTIONS, NOTHING, External, FunctionNode, Values
 from speedpatch.sources import NEWLINE, Module
 
@@ -76,7 +76,7 @@ class Facts:
         names = set(dir(builtins))
         for node in [scope, *self.tree.above(scope)]:
             names |= set(self.state.scopes.get(node, {}))
-        for node in ast.walk(scope):
+        for node in own_nodes(scope) if isinstance(scope, ast.Module) else ast.walk(scope):
             if isinstance(node, ast.Name):
                 names.add(node.id)
             elif isinstance(node, ast.arg):

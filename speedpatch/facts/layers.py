@@ -64,13 +64,17 @@ class Layers:
                 return part
         return None
 
-    def is_dense(self) -> bool:
-        """Whether a model has nothing but linear layers and what goes between them."""
+    def is_dense(self, embeddings: bool = False) -> bool:
+        """Whether a model has nothing but linear layers, embeddings if wanted, and what goes between them."""
         layers = [part for part in self.external() if part.name.startswith("torch.nn.") and "Loss" not in part.name]
         mixes = any(isinstance(node, ast.MatMult) for node in self.nodes()) or any(
             isinstance(call.func, ast.Attribute) and call.func.attr in MIXING for call in self.calls()
         )
-        return bool(layers) and not mixes and all(DENSE.fullmatch(part.name) for part in layers)
+        return (
+            bool(layers)
+            and not mixes
+            and all(DENSE.fullmatch(part.name) or (embeddings and part.name == "torch.nn.Embedding") for part in layers)
+        )
 
 
 def layers_of(modules: Modules, model: Value) -> Layers:

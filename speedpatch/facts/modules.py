@@ -11,7 +11,21 @@ from functools import cached_property
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.sites import NOT_FORWARD, value_line
 from speedpatch.facts.state import heap_key
-from speedpatch.facts.values import FUNCTIONS, Class, Derived, External, Instance, Member, Method, Pack, Value
+from speedpatch.facts.torch_names import WRAPPER
+from speedpatch.facts.values import (
+    FUNCTIONS,
+    Derived,
+    External,
+    Function,
+    FunctionNode,
+    Instance,
+    Member,
+    Method,
+    Pack,
+    Parameter,
+    Value,
+    Values,
+)
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
@@ -39,7 +53,11 @@ class Modules:
     def trained(self) -> tuple[Value, ...]:
         """The outermost modules that are called, with the parameters that optimizers step."""
         owners = [owner for optimizer in self.facts.sites.trained for owner in self.owners(optimizer)]
-        modules = [owner for owner in dict.fromkeys(owners) if not self.facts.sites.is_loss(owner)]
+        if not self.facts.sites.trained:
+            owners = self.called_outside()
+        modules = [
+            owner for owner in dict.fromkeys(owners) if not self.facts.sites.is_loss(owner) and not self.is_stale(owner)
+        ]
         found = list(dict.fromkeys(self.container(owner) for owner in modules))
         inner = {part for module in found for part in self.inside(module)}
         return tuple(module for module in found if module not in inner)
@@ -51,7 +69,22 @@ class Modules:
             return [self.module_of(value) or value for value in sorted(given, key=value_line)]
         if isinstance(optimizer, Instance) and isinstance(optimizer.site, ast.Call):
             return self.mentioned(optimizer.site)
-        return [module for module, work in self.work.items() if any(item.trains and self.is_outside(item) for item in work)]
+        return self.called_outside()
+
+    def called_outside(self) -> list[Value]:
+        """The modules that are called where gradients are recorded, by code that is not itself a module's."""
+        return [
+            module for module, work in self.work.items() if any(item.trains and self.is_outside(item) for item in work)
+        ]
+
+    def is_stale(self, value: Value) -> bool:
+        """Whether a value stood for something of which more is known by now."""
+        if isinstance(value, Derived):
+            known = self.facts.values(value.site)
+            return bool(known) and value not in known
+        if isinstance(value, Parameter):
+            return bool(self.facts.state.inputs.get((value.function, value.name), frozenset()) - {value})
+        return False
 
     def mentioned(self, call: ast.Call) -> list[Value]:
         """The modules in the arguments of a call, and in the statements that these arguments come from."""
@@ -66,7 +99,7 @@ class Modules:
             for child in ast.walk(node):
                 for value in self.facts.values(child):
                     module = self.module_of(value.receiver if isinstance(value, Method) else value)
-                    found.update({inner: None for inner in self.facts.sites.unwrap(module)} if module else {})
+                    found.update(dict.fromkeys(self.unwrap(module)) if module else {})
                 stack += [item for item in self.facts.state.reaching.get(child, ()) if isinstance(item, SIMPLE)]
         return list(found)
 
@@ -85,11 +118,27 @@ class Modules:
         return work.method is None and not (owner is not None and self.facts.state.is_module_class(owner))
 
     def container(self, owner: Value) -> Value:
-        """The module itself if anything calls it, else the called module that it is a part of."""
+        """The module itself if anything calls it, else the module that it is a part of and that does the work."""
         if self.is_called(owner):
             return owner
-        around = [module for module in self.work if owner in self.inside(module) and self.is_called(module)]
+        around = [module for module in self.work if owner in self.inside(module)]
+        around.sort(key=lambda module: not self.is_called(module))
         return around[0] if around else owner
+
+    def unwrap(self, value: Value) -> Values:
+        """The modules behind DataParallel, DDP and the like; the object itself otherwise."""
+        found: set[Value] = set()
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            inner = stack.pop()
+            if inner in seen:
+                continue
+            seen.add(inner)
+            wrapped = self.facts.state.heap.get((inner, "module"), ()) if is_wrapper(inner) else ()
+            stack += wrapped
+            found |= set() if wrapped else {inner}
+        return frozenset(found)
 
     def is_called(self, module: Value) -> bool:
         """Whether the program calls a module as a function."""
@@ -112,12 +161,53 @@ class Modules:
         """What is stored in an object, and what it was made from."""
         yield from self.held.get(heap_key(value), ())
         if isinstance(value, Instance) and value.local is not None:
-            for base in self.facts.state.bases(value.local)[1:]:
-                yield from self.held.get(base, ())
+            for base in self.facts.state.bases(value.local):
+                if not isinstance(base, str):
+                    yield from self.held.get(base, ())
+                    yield from self.made.get(base, ())
         elif isinstance(value, Instance) and isinstance(value.site, ast.Call) and value.name.startswith("torch.nn."):
             for argument in value.site.args:
                 inner = argument.value if isinstance(argument, ast.Starred) else argument
                 yield from (item for item in self.facts.values(inner) if isinstance(item, (Instance, Pack)))
+
+    @cached_property
+    def made(self) -> dict[ast.ClassDef, list[Value]]:
+        """The modules that the constructor of each local class makes, in the functions that it calls too."""
+        found: dict[ast.ClassDef, list[Value]] = {}
+        for owner in self.facts.state.lineage:
+            functions = [
+                value.node
+                for value in self.facts.state.scopes[owner].get("__init__", ())
+                if isinstance(value, Function)
+            ]
+            calls = [
+                call
+                for function in self.callees(functions)
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call)
+            ]
+            values = [value for call in calls for value in self.facts.values(call)]
+            found[owner] = [
+                value for value in values if isinstance(value, Instance) and self.facts.state.is_module(value)
+            ]
+        return found
+
+    def callees(self, functions: Iterable[FunctionNode]) -> Iterable[FunctionNode]:
+        """Functions and those of the program that they may call, constructors and forwards left out."""
+        found: dict[FunctionNode, None] = {}
+        stack = list(functions)
+        while stack:
+            function = stack.pop()
+            if function not in found:
+                found[function] = None
+                calls = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
+                stack += [
+                    callee
+                    for call in calls
+                    for callee in self.facts.sites.local_callees(call)
+                    if callee.name not in ("__init__", "forward")
+                ]
+        return found
 
     @cached_property
     def held(self) -> dict[object, list[Value]]:
@@ -146,14 +236,14 @@ class Modules:
         if isinstance(value, Member):
             base = self.module_of(value.base)
             if base is not None and value.name not in NOT_FORWARD:
-                yield from ((module, path_of(value)) for module in sites.unwrap(base))
+                yield from ((module, path_of(value)) for module in self.unwrap(base))
         elif isinstance(value, Method):
             receiver, function = value.receiver, value.function.node
             works = function.name == "forward" or sites.contains_forward(function)
             if works and state.is_module(receiver) and not self.is_own_code(call, receiver):
-                yield from ((module, function.name) for module in sites.unwrap(receiver))
+                yield from ((module, function.name) for module in self.unwrap(receiver))
         elif state.is_module(value) and not sites.is_loss(value) and not sites.is_pure_loss_class(value):
-            yield from ((module, None) for module in sites.unwrap(value))
+            yield from ((module, None) for module in self.unwrap(value))
 
     def is_own_code(self, node: ast.AST, module: Value) -> bool:
         """Whether a node lies in a method of a module's own class."""
@@ -197,12 +287,12 @@ def root(value: Value) -> Value:
     return value
 
 
+def is_wrapper(value: Value) -> bool:
+    """Whether an object is a module around another one."""
+    return isinstance(value, Instance) and value.local is None and bool(WRAPPER.fullmatch(value.name))
+
+
 def path_of(value: Member) -> str:
     """`encoder.layers` for such an attribute of an object."""
     base = value.base
     return f"{path_of(base)}.{value.name}" if isinstance(base, Member) else value.name
-
-
-def class_of(value: Value) -> ast.ClassDef | None:
-    """The local class of an object."""
-    return value.local if isinstance(value, Instance) else value.node if isinstance(value, Class) else None

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.facts import Facts
+from speedpatch.facts.modules import Modules
 from speedpatch.facts.reach import Obstacle
 from speedpatch.facts.torch_names import WRAPPER
 from speedpatch.facts.tree import own_nodes, position
@@ -53,9 +54,14 @@ class Ready:
 class SetUp:
     """Finds where modules are ready."""
 
-    facts: Facts
+    about: Modules
     modules: frozenset[Value]
     memo: dict[tuple[ast.AST, Value, frozenset[str]], bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def facts(self) -> Facts:
+        """The program."""
+        return self.about.facts
 
     def ready(self, module: Value) -> Ready | Obstacle:
         """Where a module is ready, or why there is no such place in the script."""
@@ -109,7 +115,7 @@ class SetUp:
     def raw(self, node: ast.AST) -> Iterator[Value]:
         """The modules behind an expression, out of their wrappers."""
         for value in self.facts.values(node):
-            yield from (module for module in self.facts.sites.unwrap(value) if module in self.modules)
+            yield from (module for module in self.about.unwrap(value) if module in self.modules)
 
     def outside_stores(self, module: Value) -> Iterator[ast.Attribute]:
         """Where code outside of a module sets one of its attributes."""
@@ -141,7 +147,7 @@ class SetUp:
         for index in range(8):
             for pack in packs:
                 values |= self.facts.state.heap.get((pack, f"[{index}]"), frozenset())
-        return any(module in self.facts.sites.unwrap(value) for value in values)
+        return any(module in self.about.unwrap(value) for value in values)
 
     def targets(self, birth: ast.AST, module: Value) -> list[ast.Name | ast.Attribute]:
         """What the statement of a call binds a module to."""
@@ -220,7 +226,7 @@ class SetUp:
                 and tree.lift(node, block) is not None
                 and dotted(node) == path.removesuffix(".module")
             ):
-                return {module for value in self.facts.values(node) for module in self.facts.sites.unwrap(value)}
+                return {module for value in self.facts.values(node) for module in self.about.unwrap(value)}
         return {module}
 
     def trains(self, node: ast.AST) -> bool:

@@ -78,9 +78,10 @@ def is_split(line: str, texts: Sequence[str]) -> bool:
 
 def check_words(before: Module, line: str, texts: Sequence[str], number: int) -> None:
     """Raise PatchError when a line is there twice, or says the same as before and only looks different."""
-    if len(texts) > 1 and line in texts:
+    words, all_words = WORD.findall(line), WORD.findall(" ".join(texts))
+    if len(texts) > 1 and line in texts and not Counter(words * 2) - Counter(all_words):
         raise PatchError(f"{before.source.path}:{number}: this line is there twice")
-    if WORD.findall(line) == WORD.findall(" ".join(texts)):
+    if words == all_words:
         raise PatchError(f"{before.source.path}:{number}: only white space has changed here")
 
 

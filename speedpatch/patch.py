@@ -98,16 +98,27 @@ def run_codemod(current: Round, codemod: Codemod, options: Options) -> Round:
     findings = [item for item in planned if isinstance(item, Finding)]
     edits = [item for item in planned if not isinstance(item, Finding)]
     if edits and (line := protected_line(facts, edits)):
-        findings = [replace(findings[0], status="declined", code=f"{codemod.name}.off", line=line, reason="`# speedpatch: off` leaves this alone")]
+        findings = [
+            replace(
+                findings[0],
+                status="declined",
+                code=f"{codemod.name}.off",
+                line=line,
+                reason="`# speedpatch: off` leaves this alone",
+            )
+        ]
         edits = []
     if not findings:
         raise PatchError(f"{codemod.name} says nothing about this file")
     outcomes = current.outcomes + tuple(
-        Outcome(codemod.name, item.status, item.code, item.path, item.line, item.reason, codemod.parity) for item in distinct(findings)
+        Outcome(codemod.name, item.status, item.code, item.path, item.line, item.reason, codemod.parity)
+        for item in distinct(findings)
     )
     if not edits:
         return replace(current, outcomes=outcomes)
-    modules = [apply_edits(module, [edit for edit in edits if edit.path == module.source.path]) for module in facts.modules]
+    modules = [
+        apply_edits(module, [edit for edit in edits if edit.path == module.source.path]) for module in facts.modules
+    ]
     return Round(build_facts(modules), outcomes)
 
 
@@ -118,7 +129,11 @@ def distinct(findings: Sequence[Finding]) -> list[Finding]:
 
 def protected_line(facts: Facts, edits: Sequence[Edit]) -> int:
     """The first line that an edit touches although the user asked to leave it alone; 0 when there is none."""
-    off = {module.source.path: lines_off(module.source.text) for module in facts.modules if "speedpatch" in module.source.text}
+    off = {
+        module.source.path: lines_off(module.source.text)
+        for module in facts.modules
+        if "speedpatch" in module.source.text
+    }
     for edit in edits:
         node = next((value for value in vars(edit).values() if hasattr(value, "lineno")), None)
         last = getattr(edit, "last", node)

@@ -15,14 +15,6 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from speedpatch.codemod import Codemod, Finding, Options
-from speedpatch.codemods.amp.checkpoints import save_and_load
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.enabled import Enabled
-from speedpatch.codemods.amp.gradients import scale_steps
-from speedpatch.codemods.amp.hazards import find_hazards, manual_updates
-from speedpatch.codemods.amp.leaks import find_leaks
-from speedpatch.codemods.amp.regions import Regions, find_regions
-from speedpatch.codemods.amp.scaler import find_reach
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
 from speedpatch.facts.devices import bound_before, find_device, moved_before
@@ -30,6 +22,15 @@ from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Obstacle, Reach
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
+
+from .checkpoints import save_and_load
+from .context import Amp
+from .enabled import Enabled
+from .gradients import scale_steps
+from .hazards import find_hazards, manual_updates
+from .leaks import find_leaks
+from .regions import Regions, find_regions
+from .scaler import find_reach
 
 
 def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
@@ -52,20 +53,54 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
     script = str(amp.facts.script.source.path)
     if amp.facts.engine is not None:
         call, switch = amp.facts.engine
-        yield Finding("not_applicable", "amp.engine", str(amp.facts.path(call)), amp.facts.line(call), f"another engine runs the training: {switch}")
+        yield Finding(
+            "not_applicable",
+            "amp.engine",
+            str(amp.facts.path(call)),
+            amp.facts.line(call),
+            f"another engine runs the training: {switch}",
+        )
     elif sites.amp_uses:
         node = sites.amp_uses[0]
-        yield Finding("already", "amp.already", str(amp.facts.path(node)), amp.facts.line(node), "the program uses mixed precision already")
-    elif not sites.backwards and sites.steps and (call := next((call for call in sites.calls if "torch.autograd.grad" in sites.callee(call)), None)):
-        yield amp.declined("autograd-grad", call, "gradients come from torch.autograd.grad and are handed to the optimizer by other ways than backward()")
+        yield Finding(
+            "already",
+            "amp.already",
+            str(amp.facts.path(node)),
+            amp.facts.line(node),
+            "the program uses mixed precision already",
+        )
+    elif (
+        not sites.backwards
+        and sites.steps
+        and (call := next((call for call in sites.calls if "torch.autograd.grad" in sites.callee(call)), None))
+    ):
+        yield amp.declined(
+            "autograd-grad",
+            call,
+            "gradients come from torch.autograd.grad and are handed to the optimizer by other ways than backward()",
+        )
     elif not sites.backwards:
-        yield Finding("not_applicable", "amp.no-training", script, 1, "no backward pass found: this file trains nothing by itself")
+        yield Finding(
+            "not_applicable", "amp.no-training", script, 1, "no backward pass found: this file trains nothing by itself"
+        )
     elif not any(amp.facts.in_script(site.call) for site in sites.backwards):
-        yield amp.declined("other-file", sites.backwards[0].call, "the training loop is in another file: name that file")
+        yield amp.declined(
+            "other-file", sites.backwards[0].call, "the training loop is in another file: name that file"
+        )
     elif amp.device.kind == "cpu" and amp.half:
-        yield amp.declined("cpu-only", sites.backwards[0].call, "the program never leaves the CPU, where float16 gains nothing: with --device first, or --amp-dtype bfloat16")
+        yield amp.declined(
+            "cpu-only",
+            sites.backwards[0].call,
+            "the program never leaves the CPU, where float16 gains nothing: with --device first, or --amp-dtype bfloat16",
+        )
     elif not sites.steps and not any(manual_updates(amp)):
-        yield Finding("not_applicable", "amp.no-step", script, amp.facts.line(sites.backwards[0].call), "gradients are computed but no optimizer steps")
+        yield Finding(
+            "not_applicable",
+            "amp.no-step",
+            script,
+            amp.facts.line(sites.backwards[0].call),
+            "gradients are computed but no optimizer steps",
+        )
 
 
 def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
@@ -94,7 +129,11 @@ def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
 def scaler_users(amp: Amp) -> list[ast.AST]:
     """The nodes that need the scaler."""
     sites = amp.facts.sites
-    return [node for node in [*(site.call for site in sites.backwards), *(step.call for step in sites.steps)] if amp.facts.in_script(node)]
+    return [
+        node
+        for node in [*(site.call for site in sites.backwards), *(step.call for step in sites.steps)]
+        if amp.facts.in_script(node)
+    ]
 
 
 def scale_backwards(amp: Amp, regions: Regions, reach: Reach) -> Iterator[Edit]:
@@ -157,11 +196,17 @@ def autocast(amp: Amp, region: Region, enabled: Enabled) -> str | Obstacle:
 def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Finding]:
     """The line that makes the scaler, behind the optimizer."""
     home = reach.home
-    condition = enabled.variable(home.scope) or (None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before))
+    condition = enabled.variable(home.scope) or (
+        None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before)
+    )
     if condition is None and not enabled.always:
         condition = model_condition(amp, reach)
     if condition is None and not enabled.always:
-        yield amp.declined("device-unknown", home.anchor, "the device is not known where the optimizer is made: put the model, its device and its optimizer in one function")
+        yield amp.declined(
+            "device-unknown",
+            home.anchor,
+            "the device is not known where the optimizer is made: put the model, its device and its optimizer in one function",
+        )
         return
     on = f", enabled={condition}" if condition else ""
     text = f'{home.target(reach.name)} = {amp.torch("amp.GradScaler", home.anchor)}("{amp.device_type}"{on})'
@@ -175,7 +220,12 @@ def model_condition(amp: Amp, reach: Reach) -> str | None:
     for node in ast.walk(anchor):
         values = facts.values(node)
         path = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        if path and values and all(facts.state.is_module(value) for value in values) and moved_before(facts, values, anchor):
+        if (
+            path
+            and values
+            and all(facts.state.is_module(value) for value in values)
+            and moved_before(facts, values, anchor)
+        ):
             return f"next({path}.parameters()).is_cuda"
     for name, values in facts.state.scopes.get(home.scope, {}).items():
         models = {model for value in values for model in facts.sites.unwrap(value)}
@@ -192,7 +242,13 @@ def applied(amp: Amp, regions: Regions) -> Finding:
     scaling = ", loss scaling" if amp.half else ""
     evaluation = f" and {len(regions.evaluation)} evaluation region(s)" if regions.evaluation else ""
     count = len(regions.training) + len(regions.hoisted)
-    return Finding("applied", "amp", str(facts.path(site.call)), facts.line(site.call), f"{amp.options.amp_dtype} autocast around {count} forward region(s){evaluation}{scaling}")
+    return Finding(
+        "applied",
+        "amp",
+        str(facts.path(site.call)),
+        facts.line(site.call),
+        f"{amp.options.amp_dtype} autocast around {count} forward region(s){evaluation}{scaling}",
+    )
 
 
 CODEMOD = Codemod(

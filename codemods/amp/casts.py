@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import ast
 
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.precision import NUMBERS, complement, float_of, is_float, is_logarithm, is_number, tiny_sum
 from speedpatch.edits import Around
 from speedpatch.facts.slices import asks_shape, is_downstream
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import Pack
 
+from .context import Amp
+from .precision import NUMBERS, complement, float_of, is_float, is_logarithm, is_number, tiny_sum
+
 SQUASHING = {"sigmoid", "softmax", "exp", "tanh"}
 
 
-def float_names(amp: Amp, statement: ast.stmt, outside: list[ast.stmt], memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
+def float_names(
+    amp: Amp, statement: ast.stmt, outside: list[ast.stmt], memo: dict[ast.AST, bool]
+) -> list[Around] | ast.AST:
     """`.float()` for every half-precision tensor that a statement reads by name; what cannot be cast instead."""
     found: list[Around] = []
     for node in tensor_names(amp, statement, memo):
         definitions = [item for item in amp.facts.state.reaching.get(node, frozenset()) if isinstance(item, ast.stmt)]
         if any(item in outside or is_number(amp, getattr(item, "value", None)) for item in definitions):
             continue
-        values = [item.value for item in definitions if isinstance(item, ast.Assign) and isinstance(item.targets[0], (ast.Name, ast.Attribute))]
-        rounded = any(amp.facts.sites.contains_forward(item) for item in definitions) and not any(squashed(amp, value) is not value for value in values)
-        if any(isinstance(value, Pack) for value in amp.facts.values(node)) or rounded and takes_complement(amp, statement, node):
+        values = [
+            item.value
+            for item in definitions
+            if isinstance(item, ast.Assign) and isinstance(item.targets[0], (ast.Name, ast.Attribute))
+        ]
+        rounded = any(amp.facts.sites.contains_forward(item) for item in definitions) and not any(
+            squashed(amp, value) is not value for value in values
+        )
+        if (
+            any(isinstance(value, Pack) for value in amp.facts.values(node))
+            or (rounded
+            and takes_complement(amp, statement, node))
+        ):
             return node
-        targets = [squashed(amp, value) for value in sorted(values, key=position)] if len(values) == len(definitions) else [node]
+        targets = (
+            [squashed(amp, value) for value in sorted(values, key=position)]
+            if len(values) == len(definitions)
+            else [node]
+        )
         found += [float_of(amp, target) for target in targets if not is_float(target)]
     return found
 
@@ -36,9 +53,18 @@ def tensor_names(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> li
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
-        known = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and node in amp.facts.state.reaching
+        known = (
+            isinstance(node, (ast.Name, ast.Attribute))
+            and isinstance(node.ctx, ast.Load)
+            and node in amp.facts.state.reaching
+        )
         if known and isinstance(node, (ast.Name, ast.Attribute)):
-            if is_downstream(amp.facts, node, memo) and not asks_shape(amp.facts, node) and not is_called(amp, node) and not cast_here(amp, node):
+            if (
+                is_downstream(amp.facts, node, memo)
+                and not asks_shape(amp.facts, node)
+                and not is_called(amp, node)
+                and not cast_here(amp, node)
+            ):
                 found.append(node)
         else:
             stack.extend(ast.iter_child_nodes(node))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import AddArgument, AddEntry, Edit, Insert
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Reach
 from speedpatch.facts.tree import position
+
+from .context import Amp
 
 
 def save_and_load(amp: Amp, reach: Reach) -> Iterator[Edit]:
@@ -61,7 +62,11 @@ def saved_entry(amp: Amp, reach: Reach, call: ast.Call, up: ast.AST | None) -> E
             return None
         quote = amp.facts.text(key)[:1] if amp.facts.text(key)[:1] in "'\"" else '"'
         return AddEntry(path, up, f"{quote}scaler{quote}: {scaler}.state_dict()", call)
-    if isinstance(up, ast.keyword) and isinstance(holder := amp.facts.tree.parent(up), ast.Call) and "builtins.dict" in amp.facts.sites.callee(holder):
+    if (
+        isinstance(up, ast.keyword)
+        and isinstance(holder := amp.facts.tree.parent(up), ast.Call)
+        and "builtins.dict" in amp.facts.sites.callee(holder)
+    ):
         scaler = spelled(amp, reach, call)
         return AddArgument(path, holder, f"scaler={scaler}.state_dict()", up) if scaler else None
     if isinstance(up, ast.Assign) and len(up.targets) == 1 and isinstance(target := up.targets[0], ast.Subscript):
@@ -79,7 +84,11 @@ def loaded_entries(amp: Amp, reach: Reach) -> Iterator[Edit]:
     for call in optimizer_calls(amp, "load_state_dict"):
         statement = amp.facts.tree.statement(call)
         item = call.args[0] if call.args else None
-        if not isinstance(item, ast.Subscript) or not isinstance(item.slice, ast.Constant) or not isinstance(statement, ast.Expr):
+        if (
+            not isinstance(item, ast.Subscript)
+            or not isinstance(item.slice, ast.Constant)
+            or not isinstance(statement, ast.Expr)
+        ):
             continue
         base = dotted(item.value)
         scope = amp.facts.tree.scope(call)

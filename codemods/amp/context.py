@@ -46,9 +46,13 @@ class Amp:
         functions = [node for node in ast.walk(script) if isinstance(node, FUNCTIONS)]
         concerned = [node for node in functions if sites.contains_backward(node) or sites.contains_forward(node)]
         classes = [owner for node in concerned if (owner := self.facts.tree.owner(node)) is not None]
-        attributes = {node.attr for scope in [*concerned, *classes] for node in ast.walk(scope) if isinstance(node, ast.Attribute)}
+        attributes = {
+            node.attr for scope in [*concerned, *classes] for node in ast.walk(scope) if isinstance(node, ast.Attribute)
+        }
         taken = attributes.union(*(self.facts.names_in(scope) for scope in [script, *concerned]))
-        return next(name for name in [wanted, spare, *(f"{spare}_{number}" for number in range(2, 100))] if name not in taken)
+        return next(
+            name for name in [wanted, spare, *(f"{spare}_{number}" for number in range(2, 100))] if name not in taken
+        )
 
     def declined(self, code: str, node: ast.AST, reason: str) -> Finding:
         """A decline at a node."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import Insert
 from speedpatch.facts.devices import Device, binders, bound_before, device_expression, is_boolean, is_device_object
 from speedpatch.facts.evaluate import dotted
@@ -13,6 +12,8 @@ from speedpatch.facts.reach import Home, Obstacle, Reach, last_together
 from speedpatch.facts.slices import Region
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import FUNCTIONS, Constant, FunctionNode
+
+from .context import Amp
 
 Scope = ast.Module | FunctionNode
 
@@ -42,7 +43,9 @@ class Enabled:
             self.share(self.reach.home, uses)
         for scope in {scope for scope, _ in uses}:
             mine = [statement for where, statement in uses if where is scope]
-            if self.variable(scope) is None and (len(mine) > 1 or not isinstance(scope, FUNCTIONS) and self.functions_use(uses)):
+            if self.variable(scope) is None and (
+                len(mine) > 1 or (not isinstance(scope, FUNCTIONS) and self.functions_use(uses))
+            ):
                 self.define_in(scope, min(mine, key=position))
 
     def functions_use(self, uses: list[tuple[Scope, ast.stmt]]) -> bool:
@@ -52,10 +55,12 @@ class Enabled:
     def share(self, home: Home, uses: list[tuple[Scope, ast.stmt]]) -> None:
         """A variable, or attribute, beside the scaler if regions can see it."""
         test = self.test(home.scope, home.anchor, after=not home.before)
-        if test is None or is_path(test) and home.owner is None or not any(self.sees(home, scope) for scope, _ in uses):
+        if test is None or (is_path(test) and home.owner is None) or not any(self.sees(home, scope) for scope, _ in uses):
             return
         name = self.amp.free_name("use_amp", "amp_enabled")
-        anchor = self.anchor(home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope])
+        anchor = self.anchor(
+            home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope]
+        )
         where = "before" if home.before and anchor is home.anchor else "after"
         self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, where, f"{home.target(name)} = {test}", slot=1))  # type: ignore[arg-type]
         self.name = name
@@ -92,7 +97,7 @@ class Enabled:
         facts = self.amp.facts
         binding = sorted(path_binders(self.amp, test, scope), key=position)
         anchor = last_together(facts, binding) if binding else None
-        if anchor is None or anchor not in scope.body or home not in scope.body and not isinstance(scope, ast.Module):
+        if anchor is None or anchor not in scope.body or (home not in scope.body and not isinstance(scope, ast.Module)):
             return home
         return anchor if position(anchor) < position(home) else home
 
@@ -100,7 +105,9 @@ class Enabled:
         """The variable that a scope can read."""
         around = [scope, *(up for up in self.amp.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
         for up in around:
-            if up in self.variables and (self.reach is None or up is not self.reach.home.scope or self.sees(self.reach.home, scope)):
+            if up in self.variables and (
+                self.reach is None or up is not self.reach.home.scope or self.sees(self.reach.home, scope)
+            ):
                 return self.variables[up]
         if self.reach is not None and self.reach.home.owner in self.variables:
             direct = self.reach.direct(scope)
@@ -116,7 +123,11 @@ class Enabled:
             return f"{spelled}.is_enabled()"
         if found is None and region is not None:
             found = model_test(self.amp, region)
-        return found or Obstacle("device-unknown", before, "the device of this loop is not known here: pass it in, or put the model and its device in this function")
+        return found or Obstacle(
+            "device-unknown",
+            before,
+            "the device of this loop is not known here: pass it in, or put the model and its device in this function",
+        )
 
     def test(self, scope: Scope, before: ast.stmt, after: bool = False) -> str | None:
         """The condition spelled out with names that the scope has."""
@@ -156,17 +167,28 @@ def type_test(amp: Amp, device: Device, name: str, node: ast.AST) -> str:
 
 def test_root(test: str) -> str:
     """The first variable of a condition."""
-    names = [node for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, ast.Name) and node.id not in ("bool", "torch", "th")]
+    names = [
+        node
+        for node in ast.walk(ast.parse(test, mode="eval"))
+        if isinstance(node, ast.Name) and node.id not in ("bool", "torch", "th")
+    ]
     return min(names, key=lambda node: node.col_offset).id if names else ""
 
 
 def path_binders(amp: Amp, test: str, scope: Scope) -> list[ast.stmt]:
     """The statements of a scope that bind the name or attribute that a condition asks."""
-    paths = {dotted(node) for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, (ast.Name, ast.Attribute))}
+    paths = {
+        dotted(node) for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, (ast.Name, ast.Attribute))
+    }
     roots = {path.split(".")[0] for path in paths if path}
     found = [item for root in roots for item in binders(amp.facts, root, scope)]
     for node in ast.walk(scope):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and dotted(node) in paths and amp.facts.tree.scope(node) is scope:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and dotted(node) in paths
+            and amp.facts.tree.scope(node) is scope
+        ):
             found.append(amp.facts.tree.statement(node))
     return [item for item in found if isinstance(item, (ast.Assign, ast.AnnAssign))]
 

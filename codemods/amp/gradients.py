@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts.reach import Reach
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Instance
+
+from .context import Amp
 
 
 def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
@@ -23,15 +24,18 @@ def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
         by_scope.setdefault(amp.facts.tree.scope(step.call), []).append(step)
     apart = [scope for scope in by_scope if not has_own_backward(amp, scope)]
     if len(by_scope) > 1 and apart:
-        yield amp.declined("update-order", by_scope[apart[0]][0].call, "the steps are in different functions, and which of them is the last of an iteration is not known")
+        yield amp.declined(
+            "update-order",
+            by_scope[apart[0]][0].call,
+            "the steps are in different functions, and which of them is the last of an iteration is not known",
+        )
         return
     for scope, group in by_scope.items():
         scaler = reach.expression(scope)  # type: ignore[arg-type]
         assert isinstance(scaler, str)
         for step in group:
             yield Replace(amp.facts.path(step.call), step.call, f"{scaler}.step({amp.facts.text(step.subject)})")
-        yield from updates(amp, scaler, group)
-        yield from unscale(amp, scaler, group)
+        yield from dict.fromkeys([*updates(amp, scaler, group), *unscale(amp, scaler, group)])
         yield from guard_schedulers(amp, scaler, group)
     yield from stray_readings(amp, steps)
     yield from unreached_readings(amp)
@@ -48,6 +52,10 @@ def updates(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding
         else:
             anchor = outside_gradient_tests(amp, statement)
             yield Insert(amp.facts.path(anchor), anchor, "after", f"{scaler}.update()", slot=20)
+            loops = amp.facts.tree.loops(anchor)
+            for step in steps:
+                if amp.facts.tree.loops(step.call) == loops and position(step.call) < position(anchor):
+                    yield from update_at_exits(amp, scaler, amp.facts.tree.statement(step.call), anchor)
 
 
 def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Finding]:
@@ -67,9 +75,16 @@ def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Find
     if all(up is lifted[0] for up in lifted) and isinstance(lifted[0], ast.If):
         return [anchor for branch in branches(amp, lifted[0], statements) for anchor in update_anchors(amp, branch)]
     if all(up is not None and amp.facts.sites.contains_backward(up) and has_own_backward(amp, up) for up in lifted):
-        groups_by_lift = [[statement for statement, up in zip(statements, lifted, strict=True) if up is one] for one in dict.fromkeys(lifted)]
+        groups_by_lift = [
+            [statement for statement, up in zip(statements, lifted, strict=True) if up is one]
+            for one in dict.fromkeys(lifted)
+        ]
         return [anchor for group in groups_by_lift for anchor in update_anchors(amp, group)]
-    return [amp.declined("update-order", statements[0], "which of several conditional steps is the last of an iteration is not known")]
+    return [
+        amp.declined(
+            "update-order", statements[0], "which of several conditional steps is the last of an iteration is not known"
+        )
+    ]
 
 
 def outside_gradient_tests(amp: Amp, statement: ast.stmt) -> ast.stmt:
@@ -89,7 +104,9 @@ def follows_gradients(amp: Amp, node: ast.expr) -> bool:
         return False
     scope = amp.facts.tree.scope(node)
     computed = [node, *slice_of(amp.facts, [node], scope)]
-    return any(up in computed for reading in readings_in(amp, scope) for up in [reading, *amp.facts.tree.above(reading)])
+    return any(
+        up in computed for reading in readings_in(amp, scope) for up in [reading, *amp.facts.tree.above(reading)]
+    )
 
 
 def by_loop(amp: Amp, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
@@ -113,7 +130,9 @@ def has_own_backward(amp: Amp, node: ast.AST) -> bool:
     """Whether a backward, not only a step, runs below a node."""
     calls = {site.call for site in amp.facts.sites.backwards}
     return any(
-        child in calls or isinstance(child, ast.Call) and any(calls & set(ast.walk(function)) for function in amp.facts.sites.local_callees(child))
+        child in calls
+        or (isinstance(child, ast.Call)
+        and any(calls & set(ast.walk(function)) for function in amp.facts.sites.local_callees(child)))
         for child in ast.walk(node)
         if isinstance(child, ast.Call)
     )
@@ -129,7 +148,10 @@ def behind(amp: Amp, statement: ast.stmt) -> ast.stmt:
 
 def branches(amp: Amp, node: ast.If, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
     """Statements by the branch of an `if` that they lie in."""
-    found = [[item for item in statements if amp.facts.tree.lift(item, block) is not None] for block in (node.body, node.orelse)]
+    found = [
+        [item for item in statements if amp.facts.tree.lift(item, block) is not None]
+        for block in (node.body, node.orelse)
+    ]
     return [branch for branch in found if branch]
 
 
@@ -155,17 +177,17 @@ def unscale(amp: Amp, scaler: str, steps: list[Step]) -> Iterator[Edit | Finding
         if (subject, anchor) not in done:
             done.add((subject, anchor))
             yield Insert(amp.facts.path(anchor), anchor, "before", f"{scaler}.unscale_({subject})", slot=10)
-            yield from update_at_exits(amp, scaler, anchor, step)
+            yield from update_at_exits(amp, scaler, anchor, step.call)
 
 
-def update_at_exits(amp: Amp, scaler: str, anchor: ast.stmt, step: Step) -> Iterator[Edit]:
-    """An update where a pass ends between unscaling and the step: `unscale_` would raise in the next one."""
+def update_at_exits(amp: Amp, scaler: str, first: ast.stmt, last: ast.AST) -> Iterator[Edit]:
+    """An update where a pass ends between two places: in the next one, `unscale_` and `step` would raise without it."""
     tree = amp.facts.tree
-    block, scope = tree.block(anchor), tree.scope(step.call)
-    loop = next(iter(tree.loops(step.call)), None)
+    block, scope = tree.block(first), tree.scope(last)
+    loop = next(iter(tree.loops(last)), None)
     for node in own_nodes(scope):
         leaves = isinstance(node, ast.Return) or isinstance(node, (ast.Break, ast.Continue)) and next(iter(tree.loops(node)), None) is loop
-        if leaves and position(anchor) < position(node) < position(step.call) and tree.lift(node, block) is not None:
+        if leaves and position(first) < position(node) < position(last) and tree.lift(node, block) is not None:
             assert isinstance(node, ast.stmt)
             yield Insert(amp.facts.path(node), node, "before", f"{scaler}.update()", slot=20)
 
@@ -175,7 +197,9 @@ def readings_in(amp: Amp, scope: ast.AST) -> list[ast.AST]:
     sites = amp.facts.sites
     here = [node for node in sites.gradient_reads if amp.facts.tree.scope(node) is scope]
     for call in sites.calls:
-        if amp.facts.tree.scope(call) is scope and any(reads_gradients(amp, function) for function in sites.local_callees(call)):
+        if amp.facts.tree.scope(call) is scope and any(
+            reads_gradients(amp, function) for function in sites.local_callees(call)
+        ):
             here.append(call)
     return sorted(here, key=position)
 
@@ -198,7 +222,11 @@ def reads_gradients(amp: Amp, function: ast.AST, depth: int = 0) -> bool:
 def readings_before(amp: Amp, step: Step) -> list[ast.AST]:
     """The readings between the last backward ahead of a step and the step itself."""
     scope = amp.facts.tree.scope(step.call)
-    ahead = [site.call for site in amp.facts.sites.backwards if amp.facts.tree.scope(site.call) is scope and position(site.call) < position(step.call)]
+    ahead = [
+        site.call
+        for site in amp.facts.sites.backwards
+        if amp.facts.tree.scope(site.call) is scope and position(site.call) < position(step.call)
+    ]
     ahead += [call for call in backward_helpers(amp, scope) if position(call) < position(step.call)]
     start = max((position(call) for call in ahead), default=(0, 0))
     return [node for node in readings_in(amp, scope) if start < position(node) < position(step.call)]
@@ -220,9 +248,13 @@ def misplaced(amp: Amp, reading: ast.AST, step: Step) -> Finding | None:
     if block is None:
         return amp.declined("reading-elsewhere", reading, "gradients are read in another function than the step")
     up = tree.lift(step.call, block)
-    conditional = isinstance(up, ast.If) and up is not tree.statement(step.call) and not tree.lift(reading, block) is up
+    conditional = isinstance(up, ast.If) and up is not tree.statement(step.call) and tree.lift(reading, block) is not up
     if conditional and isinstance(up, ast.If) and not follows_gradients(amp, up.test):
-        return amp.declined("clip-each-micro-batch", reading, "gradients are read in every micro-batch but only some of them step: move this into the condition of the step")
+        return amp.declined(
+            "clip-each-micro-batch",
+            reading,
+            "gradients are read in every micro-batch but only some of them step: move this into the condition of the step",
+        )
     return None
 
 
@@ -231,7 +263,9 @@ def concerns(amp: Amp, reading: ast.AST, step: Step, steps: list[Step]) -> bool:
     owners = amp.facts.sites.owners_in(amp.facts.tree.statement(reading), set())
     mine = frozenset().union(*(amp.facts.sites.trained.get(value, frozenset()) for value in step.values))
     others = [other for other in steps if other is not step and position(other.call) > position(reading)]
-    theirs = frozenset().union(*(amp.facts.sites.trained.get(value, frozenset()) for other in others for value in other.values))
+    theirs = frozenset().union(
+        *(amp.facts.sites.trained.get(value, frozenset()) for other in others for value in other.values)
+    )
     if owners & mine:
         return True
     if owners & theirs:
@@ -253,14 +287,29 @@ def stray_readings(amp: Amp, steps: list[Step]) -> Iterator[Finding]:
     """Readings that lie between two backwards of one step, where gradients are a mixture of scaled and not."""
     for step in steps:
         scope = amp.facts.tree.scope(step.call)
-        ahead = sorted(position(site.call) for site in amp.facts.sites.backwards if amp.facts.tree.scope(site.call) is scope)
+        ahead = sorted(
+            position(site.call) for site in amp.facts.sites.backwards if amp.facts.tree.scope(site.call) is scope
+        )
         loops = amp.facts.tree.loops(step.call)
-        earlier = [position(other.call) for other in steps if amp.facts.tree.scope(other.call) is scope and position(other.call) < position(step.call)]
+        earlier = [
+            position(other.call)
+            for other in steps
+            if amp.facts.tree.scope(other.call) is scope and position(other.call) < position(step.call)
+        ]
         start = max(earlier, default=(0, 0))
         mine = [place for place in ahead if start < place < position(step.call)]
         for node in readings_in(amp, scope):
-            if mine and mine[0] < position(node) < mine[-1] and not invariant(amp, node) and (not loops or loops[0] in amp.facts.tree.above(node)):
-                yield amp.declined("read-between-backwards", node, "gradients are read between two backward passes of one step, where they are still scaled: use --amp-dtype bfloat16")
+            if (
+                mine
+                and mine[0] < position(node) < mine[-1]
+                and not invariant(amp, node)
+                and (not loops or loops[0] in amp.facts.tree.above(node))
+            ):
+                yield amp.declined(
+                    "read-between-backwards",
+                    node,
+                    "gradients are read between two backward passes of one step, where they are still scaled: use --amp-dtype bfloat16",
+                )
 
 
 def unreached_readings(amp: Amp) -> Iterator[Finding]:
@@ -268,9 +317,17 @@ def unreached_readings(amp: Amp) -> Iterator[Finding]:
     tree, sites = amp.facts.tree, amp.facts.sites
     for node in sites.gradient_reads:
         scope = tree.scope(node)
-        ahead = [site.call for site in sites.backwards if tree.scope(site.call) is scope and position(site.call) < position(node)]
+        ahead = [
+            site.call
+            for site in sites.backwards
+            if tree.scope(site.call) is scope and position(site.call) < position(node)
+        ]
         if ahead and not any(tree.scope(step.call) is scope for step in sites.steps) and not invariant(amp, node):
-            yield amp.declined("reading-elsewhere", node, "gradients are read in another function than the step, where they are still scaled: use --amp-dtype bfloat16")
+            yield amp.declined(
+                "reading-elsewhere",
+                node,
+                "gradients are read in another function than the step, where they are still scaled: use --amp-dtype bfloat16",
+            )
 
 
 def invariant(amp: Amp, node: ast.AST) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from speedpatch.codemod import Finding
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.gradients import follows_gradients
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import Constant, External, Instance, Values
+
+from .context import Amp
+from .gradients import follows_gradients
 
 EXITS = {"sys.exit", "os._exit", "builtins.exit", "builtins.quit"}
 BFLOAT16 = "use --amp-dtype bfloat16, which needs no loss scaling"
@@ -40,32 +41,57 @@ def manual_precision(amp: Amp) -> Iterator[Finding]:
     state = amp.facts.state
     for call in amp.facts.sites.attribute_calls("half", "double", "bfloat16"):
         if any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
-            yield amp.declined("manual-precision", call, f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first")  # type: ignore[attr-defined]
+            yield amp.declined(
+                "manual-precision",
+                call,
+                f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first",
+            )  # type: ignore[attr-defined]
     for call in amp.facts.sites.attribute_calls("to", "type"):
         given = [*call.args, *(item.value for item in call.keywords)]
-        names = {value.name for argument in given for value in amp.facts.values(argument) if isinstance(value, External)}
+        names = {
+            value.name for argument in given for value in amp.facts.values(argument) if isinstance(value, External)
+        }
         odd = names & {"torch.float16", "torch.half", "torch.float64", "torch.double", "torch.bfloat16"}
         if odd and any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
-            yield amp.declined("manual-precision", call, f"the model is cast to {min(odd)}: autocast needs float32 weights, so take that out first")
+            yield amp.declined(
+                "manual-precision",
+                call,
+                f"the model is cast to {min(odd)}: autocast needs float32 weights, so take that out first",
+            )
     for call in amp.facts.sites.calls:
         names = amp.facts.sites.callee(call)
-        if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"} and any(word in amp.facts.text(call) for word in ("64", "Double", "16", "Half", "double")):
-            yield amp.declined("manual-precision", call, "the default dtype is not float32, and autocast leaves float64 alone")
+        if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"} and any(
+            word in amp.facts.text(call) for word in ("64", "Double", "16", "Half", "double")
+        ):
+            yield amp.declined(
+                "manual-precision", call, "the default dtype is not float32, and autocast leaves float64 alone"
+            )
 
 
 def tracing(amp: Amp) -> Iterator[Finding]:
     """Models that are trained as traced or scripted ones."""
     for call in amp.facts.sites.calls:
-        made = {value.name for value in amp.facts.values(call.func) if isinstance(value, Instance)} & {"torch.jit.trace", "torch.jit.script"}
+        made = {value.name for value in amp.facts.values(call.func) if isinstance(value, Instance)} & {
+            "torch.jit.trace",
+            "torch.jit.script",
+        }
         if made and any(amp.facts.sites.contains_backward(loop) for loop in amp.facts.tree.loops(call)):
-            yield amp.declined("jit", call, f"the model that is trained comes from {min(made)}: train the plain module, and compile that")
+            yield amp.declined(
+                "jit",
+                call,
+                f"the model that is trained comes from {min(made)}: train the plain module, and compile that",
+            )
 
 
 def data_parallel(amp: Amp) -> Iterator[Finding]:
     """DataParallel's threads know that autocast is on, and take its default dtype."""
     for call in amp.facts.sites.calls:
         if any(name.endswith(".DataParallel") and name.startswith("torch.nn") for name in amp.facts.sites.callee(call)):
-            yield amp.declined("data-parallel", call, "the threads of nn.DataParallel would run in float16, without loss scaling: use --amp-dtype float16, or one process a GPU")
+            yield amp.declined(
+                "data-parallel",
+                call,
+                "the threads of nn.DataParallel would run in float16, without loss scaling: use --amp-dtype float16, or one process a GPU",
+            )
 
 
 def closures(amp: Amp) -> Iterator[Finding]:
@@ -73,9 +99,15 @@ def closures(amp: Amp) -> Iterator[Finding]:
     for step in amp.facts.sites.steps:
         names = {value.name for value in step.values if isinstance(value, Instance)}
         if "torch.optim.LBFGS" in names:
-            yield amp.declined("lbfgs", step.call, f"LBFGS evaluates the loss inside step(), which a GradScaler cannot scale: {BFLOAT16}")
+            yield amp.declined(
+                "lbfgs",
+                step.call,
+                f"LBFGS evaluates the loss inside step(), which a GradScaler cannot scale: {BFLOAT16}",
+            )
         elif not step.scaled and (step.call.args or step.call.keywords):
-            yield amp.declined("closure", step.call, f"step() is given a closure, which a GradScaler cannot scale: {BFLOAT16}")
+            yield amp.declined(
+                "closure", step.call, f"step() is given a closure, which a GradScaler cannot scale: {BFLOAT16}"
+            )
 
 
 def custom_optimizers(amp: Amp) -> Iterator[Finding]:
@@ -85,10 +117,18 @@ def custom_optimizers(amp: Amp) -> Iterator[Finding]:
             if isinstance(value, Constant):
                 continue
             if not isinstance(value, Instance):
-                yield amp.declined("optimizer-elsewhere", step.call, "where this optimizer is built is not in the program: patch the script that builds it")
+                yield amp.declined(
+                    "optimizer-elsewhere",
+                    step.call,
+                    "where this optimizer is built is not in the program: patch the script that builds it",
+                )
                 break
             if value.local is None and not known_optimizer(amp, value):
-                yield amp.declined("optimizer-elsewhere", step.call, f"the optimizer is built by {value.name}(), which is not in the program")
+                yield amp.declined(
+                    "optimizer-elsewhere",
+                    step.call,
+                    f"the optimizer is built by {value.name}(), which is not in the program",
+                )
                 break
     for call in amp.facts.sites.attribute_calls("first_step", "second_step"):
         yield amp.declined("custom-optimizer", call, f"the optimizer steps by {call.func.attr}(): {BFLOAT16}")  # type: ignore[attr-defined]
@@ -106,19 +146,30 @@ def manual_updates(amp: Amp) -> Iterator[Finding]:
     for node in amp.facts.sites.gradient_reads:
         statement = amp.facts.tree.statement(node)
         if isinstance(node, ast.Attribute) and updates_by_gradient(statement, node):
-            yield amp.declined("manual-update", node, f"parameters are updated by hand from their gradients: {BFLOAT16}")
+            yield amp.declined(
+                "manual-update", node, f"parameters are updated by hand from their gradients: {BFLOAT16}"
+            )
 
 
 def manual_gradients(amp: Amp) -> Iterator[Finding]:
     """Gradients that are put in place by hand from elsewhere, which the step would unscale."""
     for node in amp.facts.tree.parents:
         up = amp.facts.tree.parent(node)
-        if not isinstance(node, ast.Attribute) or node.attr != "grad" or not isinstance(up, ast.Assign) or node not in up.targets:
+        if (
+            not isinstance(node, ast.Attribute)
+            or node.attr != "grad"
+            or not isinstance(up, ast.Assign)
+            or node not in up.targets
+        ):
             continue
         names = {value.name for value in amp.facts.values(up.value) if isinstance(value, (External, Instance))}
         reset = isinstance(up.value, ast.Constant) or names & {"torch.zeros_like", "torch.zeros"}
         if not reset and not follows_gradients(amp, up.value) and not amp.facts.sites.in_optimizer_step(node):
-            yield amp.declined("gradient-write", node, f"gradients that no backward pass of scaled losses gave are put in place by hand: {BFLOAT16}")
+            yield amp.declined(
+                "gradient-write",
+                node,
+                f"gradients that no backward pass of scaled losses gave are put in place by hand: {BFLOAT16}",
+            )
 
 
 def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:
@@ -129,7 +180,11 @@ def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:
     if isinstance(statement, ast.Assign):
         return any(ast.unparse(target).removesuffix(".data") == owner for target in statement.targets)
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("add_", "sub_", "copy_", "addcmul_"):
+    if (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("add_", "sub_", "copy_", "addcmul_")
+    ):
         return ast.unparse(call.func.value).removesuffix(".data") == owner
     return False
 
@@ -143,7 +198,11 @@ def idle_steps(amp: Amp) -> Iterator[Finding]:
         losses = [loss for site in facts.sites.backwards if tree.scope(site.call) is scope for loss in site.losses]
         runs = [item for item in slice_of(facts, losses, scope) if owners and runs_any(amp, item, owners)]
         if runs and all(any(skips(amp, up, item, step, runs) for up in tree.above(item)) for item in runs):
-            yield amp.declined("no-gradients", step.call, f"this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: {BFLOAT16}")
+            yield amp.declined(
+                "no-gradients",
+                step.call,
+                f"this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: {BFLOAT16}",
+            )
 
 
 def runs_any(amp: Amp, item: ast.stmt, owners: Values) -> bool:
@@ -160,7 +219,9 @@ def skips(amp: Amp, up: ast.AST, item: ast.stmt, step: Step, runs: list[ast.stmt
     """Whether an `if` around a statement has another way, without any such statement, to the step."""
     if not isinstance(up, ast.If) or up in amp.facts.tree.above(step.call):
         return False
-    return not all(any(amp.facts.tree.lift(other, block) is not None for other in runs) for block in (up.body, up.orelse))
+    return not all(
+        any(amp.facts.tree.lift(other, block) is not None for other in runs) for block in (up.body, up.orelse)
+    )
 
 
 def gradient_penalties(amp: Amp) -> Iterator[Finding]:
@@ -169,12 +230,18 @@ def gradient_penalties(amp: Amp) -> Iterator[Finding]:
         graph = next((item for item in call.keywords if item.arg == "create_graph"), None)
         on = graph is not None and not (isinstance(graph.value, ast.Constant) and graph.value.value is False)
         if on and (amp.facts.sites.callee(call) & {"torch.autograd.grad"} or call in amp.facts.sites.training_calls):
-            yield amp.declined("gradient-penalty", call, f"a loss is made of gradients (create_graph=True), which would be scaled: {BFLOAT16}")
+            yield amp.declined(
+                "gradient-penalty",
+                call,
+                f"a loss is made of gradients (create_graph=True), which would be scaled: {BFLOAT16}",
+            )
 
 
 def gradient_hooks(amp: Amp) -> Iterator[Finding]:
     """Hooks that see scaled gradients."""
-    for call in amp.facts.sites.attribute_calls("register_hook", "register_post_accumulate_grad_hook", "register_full_backward_hook", "register_backward_hook"):
+    for call in amp.facts.sites.attribute_calls(
+        "register_hook", "register_post_accumulate_grad_hook", "register_full_backward_hook", "register_backward_hook"
+    ):
         yield amp.declined("gradient-hook", call, f"a hook sees gradients before they can be unscaled: {BFLOAT16}")
 
 
@@ -184,12 +251,22 @@ def nonfinite_checks(amp: Amp) -> Iterator[Finding]:
         names = amp.facts.sites.callee(call)
         raises = next((item for item in call.keywords if item.arg == "error_if_nonfinite"), None)
         if raises is not None and isinstance(raises.value, ast.Constant) and raises.value.value is True:
-            yield amp.declined("error-if-nonfinite", call, f"error_if_nonfinite=True raises at the overflows that a GradScaler skips: {BFLOAT16}")
+            yield amp.declined(
+                "error-if-nonfinite",
+                call,
+                f"error_if_nonfinite=True raises at the overflows that a GradScaler skips: {BFLOAT16}",
+            )
         if names & {"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"} and not turned_off(call):
-            yield amp.declined("detect-anomaly", call, f"anomaly detection raises at the overflows that a GradScaler skips: {BFLOAT16}")
+            yield amp.declined(
+                "detect-anomaly", call, f"anomaly detection raises at the overflows that a GradScaler skips: {BFLOAT16}"
+            )
     for node in amp.facts.tree.parents:
         if stops_the_run(node, amp) and follows_gradients(amp, node.test):
-            yield amp.declined("gradient-check", node, f"a check of gradients stops the run at the overflows that a GradScaler skips: {BFLOAT16}")
+            yield amp.declined(
+                "gradient-check",
+                node,
+                f"a check of gradients stops the run at the overflows that a GradScaler skips: {BFLOAT16}",
+            )
 
 
 def turned_off(call: ast.Call) -> bool:
@@ -203,5 +280,6 @@ def stops_the_run(node: ast.AST, amp: Amp) -> TypeGuard[ast.Assert | ast.If]:
     if not isinstance(node, (ast.Assert, ast.If)):
         return False
     return isinstance(node, ast.Assert) or any(
-        isinstance(item, ast.Raise) or isinstance(item, ast.Call) and bool(amp.facts.sites.callee(item) & EXITS) for item in own_nodes(node)
+        isinstance(item, ast.Raise) or (isinstance(item, ast.Call) and bool(amp.facts.sites.callee(item) & EXITS))
+        for item in own_nodes(node)
     )

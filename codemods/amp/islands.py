@@ -6,13 +6,34 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.precision import SPARSE, float_of, is_float, is_linear_algebra, is_logarithm, is_probability_loss, tiny_sum
 from speedpatch.edits import Edit, Wrap
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.values import FunctionNode
 
-FLOAT32_RESULTS = {"norm", "sum", "softmax", "log_softmax", "exp", "pow", "prod", "cumsum", "var", "std", "cosine_similarity"}
+from .context import Amp
+from .precision import (
+    SPARSE,
+    float_of,
+    is_float,
+    is_linear_algebra,
+    is_logarithm,
+    is_probability_loss,
+    tiny_sum,
+)
+
+FLOAT32_RESULTS = {
+    "norm",
+    "sum",
+    "softmax",
+    "log_softmax",
+    "exp",
+    "pow",
+    "prod",
+    "cumsum",
+    "var",
+    "std",
+    "cosine_similarity",
+}
 """What gives float32 under autocast by itself: https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32."""
 TRANSFORMS = {"torch.fft.fft", "torch.fft.fft2", "torch.fft.fftn"}
 
@@ -33,21 +54,41 @@ def island(amp: Amp, call: ast.Call, wrapped: set[ast.stmt]) -> Iterator[Edit | 
     refused = is_probability_loss(amp, call) or bool(amp.facts.sites.callee(call) & SPARSE)
     statement = amp.facts.tree.statement(call)
     if amp.facts.sites.callee(call) & TRANSFORMS:
-        yield amp.declined("fft", call, "half-precision FFTs exist only for powers of two: transform x.float(), or keep the loss in float32")
+        yield amp.declined(
+            "fft",
+            call,
+            "half-precision FFTs exist only for powers of two: transform x.float(), or keep the loss in float32",
+        )
         return
     if not refused and not is_linear_algebra(amp, call):
         return
     if not amp.facts.in_script(call):
-        yield amp.declined("float32-elsewhere", call, "this has to be computed in float32 but is in another file: turn autocast off around it and cast with .float() there")
+        yield amp.declined(
+            "float32-elsewhere",
+            call,
+            "this has to be computed in float32 but is in another file: turn autocast off around it and cast with .float() there",
+        )
         return
-    if refused and (amp.facts.sites.contains_forward(statement) or not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr))):
-        yield amp.declined("float32-in-model", call, "this has to be computed in float32 but runs in one statement with a layer: give it a line of its own")
+    if refused and (
+        amp.facts.sites.contains_forward(statement)
+        or not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr))
+    ):
+        yield amp.declined(
+            "float32-in-model",
+            call,
+            "this has to be computed in float32 but runs in one statement with a layer: give it a line of its own",
+        )
         return
     for argument in half_arguments(amp, call):
         yield float_of(amp, argument)
     if refused and statement not in wrapped:
         wrapped.add(statement)
-        yield Wrap(amp.facts.path(statement), statement, statement, f'with {amp.torch("autocast", statement)}("{amp.device_type}", enabled=False):')
+        yield Wrap(
+            amp.facts.path(statement),
+            statement,
+            statement,
+            f'with {amp.torch("autocast", statement)}("{amp.device_type}", enabled=False):',
+        )
 
 
 def half_arguments(amp: Amp, call: ast.Call) -> Iterator[ast.expr]:
@@ -56,7 +97,7 @@ def half_arguments(amp: Amp, call: ast.Call) -> Iterator[ast.expr]:
         sparse = amp.facts.sites.callee(call) & SPARSE
         if is_float(argument) or isinstance(argument, (ast.Constant, ast.Starred)):
             continue
-        if (index == 0 and not sparse) or index == 1 and sparse or is_downstream(amp.facts, argument, {}):
+        if (index == 0 and not sparse) or (index == 1 and sparse) or is_downstream(amp.facts, argument, {}):
             yield argument
 
 

@@ -6,15 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.islands import find_islands
-from speedpatch.codemods.amp.regions import Regions, in_model_code
-from speedpatch.codemods.amp.precision import is_float
 from speedpatch.edits import Around, Edit, Insert, Replace
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.state import external_names
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
+
+from .context import Amp
+from .islands import find_islands
+from .precision import is_float
+from .regions import Regions, in_model_code
 
 LARGEST_HALF = 65504.0
 LARGEST_BFLOAT16 = 3.3895e38
@@ -104,7 +105,11 @@ def numpy_source(amp: Amp, call: ast.Call) -> ast.expr | None:
     """The tensor that a call turns into an array."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args:
         return call.func.value
-    if amp.facts.sites.callee(call) & {"numpy.array", "numpy.asarray"} and call.args and isinstance(call.args[0], ast.Call):
+    if (
+        amp.facts.sites.callee(call) & {"numpy.array", "numpy.asarray"}
+        and call.args
+        and isinstance(call.args[0], ast.Call)
+    ):
         inner = call.args[0]
         return inner if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("cpu", "detach") else None
     return None
@@ -117,7 +122,8 @@ def is_output(amp: Amp, node: ast.expr, regions: Regions) -> bool:
         return runs_module(amp, node) and in_region(amp, node, regions)
     definitions = amp.facts.state.reaching.get(node, frozenset())
     return bool(definitions) and all(
-        isinstance(item, ast.Assign) and in_region(amp, item, regions) and comes_from_forward(amp, item) for item in definitions
+        isinstance(item, ast.Assign) and in_region(amp, item, regions) and comes_from_forward(amp, item)
+        for item in definitions
     )
 
 
@@ -130,9 +136,14 @@ def bare(amp: Amp, node: ast.expr) -> ast.expr:
             node = next((side for side in (node.left, node.right) if is_downstream(amp.facts, side, {})), node.left)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             node = node.operand
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SHAPES and not amp.facts.sites.is_forward(node):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in SHAPES
+            and not amp.facts.sites.is_forward(node)
+        ):
             node = node.func.value
-        elif isinstance(node, ast.Attribute) and node.attr in SHAPES or isinstance(node, ast.Subscript):
+        elif (isinstance(node, ast.Attribute) and node.attr in SHAPES) or isinstance(node, ast.Subscript):
             node = node.value
         else:
             return node
@@ -146,13 +157,17 @@ def comes_from_forward(amp: Amp, item: ast.Assign) -> bool:
 
 def runs_module(amp: Amp, call: ast.Call) -> bool:
     """Whether a call is one of a module itself; a function around it may give tokens or labels as well."""
-    return amp.facts.sites.is_forward(call) and any(amp.facts.state.is_module(value) for value in amp.facts.values(call.func))
+    return amp.facts.sites.is_forward(call) and any(
+        amp.facts.state.is_module(value) for value in amp.facts.values(call.func)
+    )
 
 
 def functional(amp: Amp, value: ast.expr) -> bool:
     """`torch.sigmoid(x)` and the like."""
-    return isinstance(value, ast.Call) and bool(value.args) and any(
-        name.startswith("torch.") and name.split(".")[-1] in SHAPES for name in amp.facts.sites.callee(value)
+    return (
+        isinstance(value, ast.Call)
+        and bool(value.args)
+        and any(name.startswith("torch.") and name.split(".")[-1] in SHAPES for name in amp.facts.sites.callee(value))
     )
 
 
@@ -174,7 +189,11 @@ def constants(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:
         base, value = dotted(found[0]), found[1]
         if base is None or not amp.facts.in_script(node):
             where = "" if amp.facts.in_script(node) else ", in another file"
-            yield amp.declined("fp16-constant", node, f"this constant is too large for {amp.options.amp_dtype}{where}: write torch.finfo(x.dtype).min")
+            yield amp.declined(
+                "fp16-constant",
+                node,
+                f"this constant is too large for {amp.options.amp_dtype}{where}: write torch.finfo(x.dtype).min",
+            )
             continue
         bound = "min" if number < 0 else "max"
         yield Replace(amp.facts.path(value), value, f"{amp.torch('finfo', value)}({base}.dtype).{bound}")
@@ -188,13 +207,20 @@ def largest(amp: Amp) -> float:
 def fill(amp: Amp, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     """A tensor and the number that it is filled with, where a number beyond its dtype raises."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(target := node.targets[0], ast.Subscript):
-        return (target.value, node.value) if is_downstream(amp.facts, target.value, {}) and not is_buffer(amp, target.value) else None
+        return (
+            (target.value, node.value)
+            if is_downstream(amp.facts, target.value, {}) and not is_buffer(amp, target.value)
+            else None
+        )
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     functional = {name.split(".")[-1] for name in amp.facts.sites.callee(node) if name.startswith("torch.")}
     name = next(iter(functional), node.func.attr)
     arguments = node.args[1:] if functional else node.args
-    value = next((item.value for item in node.keywords if item.arg in ("value", "fill_value")), arguments[-1] if arguments else None)
+    value = next(
+        (item.value for item in node.keywords if item.arg in ("value", "fill_value")),
+        arguments[-1] if arguments else None,
+    )
     base = node.func.value if not functional else node.args[0] if node.args else None
     if name not in FILLS or value is None or base is None:
         return None
@@ -211,7 +237,11 @@ def fill_number(amp: Amp, value: ast.expr) -> float | None:
         single = call.args and external_names(amp.facts.values(call.args[0])) & {"torch.float32", "torch.float"}
         if single and "torch.finfo" in amp.facts.sites.callee(call):
             return LARGEST_FLOAT32 if value.attr == "max" else -LARGEST_FLOAT32
-    numbers = [item.value for item in amp.facts.values(value) if isinstance(item, Constant) and isinstance(item.value, (int, float))]
+    numbers = [
+        item.value
+        for item in amp.facts.values(value)
+        if isinstance(item, Constant) and isinstance(item.value, (int, float))
+    ]
     return float(numbers[0]) if numbers and len(numbers) == len(amp.facts.values(value)) else None
 
 
@@ -235,9 +265,15 @@ def buffer_writes(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:
             continue
         base, source = found
         if not amp.facts.in_script(node):
-            yield amp.declined("buffer-write", node, "a float32 buffer is written by index in another file: add .to(buffer.dtype) to what is written")
+            yield amp.declined(
+                "buffer-write",
+                node,
+                "a float32 buffer is written by index in another file: add .to(buffer.dtype) to what is written",
+            )
             continue
-        before, after = ("", "") if isinstance(source, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else ("(", ")")
+        before, after = (
+            ("", "") if isinstance(source, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else ("(", ")")
+        )
         yield Around(amp.facts.path(source), source, before, f"{after}.to({base}.dtype)")
 
 
@@ -258,7 +294,10 @@ def is_buffer(amp: Amp, node: ast.expr) -> bool:
     """Whether an expression is a tensor made with the default dtype."""
     values = amp.facts.values(node)
     return bool(values) and all(
-        isinstance(value, Instance) and value.name in BUFFERS and isinstance(value.site, ast.Call) and not any(item.arg == "dtype" for item in value.site.keywords)
+        (isinstance(value, Instance)
+        and value.name in BUFFERS
+        and isinstance(value.site, ast.Call)
+        and not any(item.arg == "dtype" for item in value.site.keywords))
         or is_moved_buffer(amp, value)
         for value in values
     )
@@ -271,7 +310,14 @@ def is_moved_buffer(amp: Amp, value: object) -> bool:
         return False
     if amp.facts.sites.callee(site) & {"torch.autograd.Variable"} and site.args:
         return is_buffer(amp, site.args[0])
-    if isinstance(site.func, ast.Attribute) and site.func.attr in ("to", "cuda", "type", "float", "view", "requires_grad_"):
+    if isinstance(site.func, ast.Attribute) and site.func.attr in (
+        "to",
+        "cuda",
+        "type",
+        "float",
+        "view",
+        "requires_grad_",
+    ):
         return is_buffer(amp, site.func.value)
     return False
 
@@ -311,12 +357,18 @@ def dtype_tests(amp: Amp, scope: ast.AST) -> Iterator[Finding]:
         tested, kinds = None, []
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
             tested, kinds = node.left.value, node.comparators
-        elif isinstance(node, ast.Call) and "builtins.isinstance" in amp.facts.sites.callee(node) and len(node.args) == 2:
+        elif (
+            isinstance(node, ast.Call) and "builtins.isinstance" in amp.facts.sites.callee(node) and len(node.args) == 2
+        ):
             tested, kinds = node.args[0], node.args[1:]
         names = set().union(*(external_names(amp.facts.values(kind)) for kind in kinds)) & FLOAT32
         definitions = amp.facts.state.reaching.get(tested, frozenset()) if tested is not None else frozenset()
         if names and any(isinstance(item, ast.stmt) and is_downstream(amp.facts, item, {}) for item in definitions):
-            yield amp.declined("dtype-test", node, f"the program asks whether an output is {min(names)}, which it will not be under autocast: take the test out first")
+            yield amp.declined(
+                "dtype-test",
+                node,
+                f"the program asks whether an output is {min(names)}, which it will not be under autocast: take the test out first",
+            )
 
 
 # ---- autograd functions
@@ -332,10 +384,16 @@ def autograd_functions(amp: Amp) -> Iterator[Edit | Finding]:
         if forward is None or backward is None or len(forward.decorator_list) > 1 or len(backward.decorator_list) > 1:
             continue
         if not amp.facts.in_script(node):
-            yield amp.declined("autograd-function", node, f"the autograd function {node.name} is in another file: decorate it with torch.amp.custom_fwd and custom_bwd")
+            yield amp.declined(
+                "autograd-function",
+                node,
+                f"the autograd function {node.name} is in another file: decorate it with torch.amp.custom_fwd and custom_bwd",
+            )
             return
         device = f'device_type="{amp.device_type}"'
-        yield decorate(amp, forward, f"@{amp.torch('amp.custom_fwd', node)}({device}, cast_inputs={amp.torch('float32', node)})")
+        yield decorate(
+            amp, forward, f"@{amp.torch('amp.custom_fwd', node)}({device}, cast_inputs={amp.torch('float32', node)})"
+        )
         yield decorate(amp, backward, f"@{amp.torch('amp.custom_bwd', node)}({device})")
 
 

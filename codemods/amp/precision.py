@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from speedpatch.codemods.amp.context import Amp
 from speedpatch.edits import Around
+from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.torch_names import PROBABILITY_LOSS
-from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.values import External, FunctionNode, Instance, Pack
+
+from .context import Amp
 
 FRAGILE = {"torch.log", "torch.log2", "torch.log10", "torch.div"}
 LINEAR_ALGEBRA = {
@@ -44,7 +45,11 @@ def needs_float32(amp: Amp, node: ast.AST) -> ast.AST | None:
 def is_probability_loss(amp: Amp, call: ast.Call) -> bool:
     """A call of BCELoss or binary_cross_entropy."""
     for value in amp.facts.values(call.func):
-        if isinstance(value, External) and PROBABILITY_LOSS.fullmatch(value.name) and not value.name.endswith("BCELoss"):
+        if (
+            isinstance(value, External)
+            and PROBABILITY_LOSS.fullmatch(value.name)
+            and not value.name.endswith("BCELoss")
+        ):
             return True
         if isinstance(value, Instance) and value.local is None and PROBABILITY_LOSS.fullmatch(value.name):
             return True
@@ -87,29 +92,56 @@ def is_gram(amp: Amp, node: ast.Call | ast.BinOp) -> bool:
 
 def transposes(amp: Amp, node: ast.expr, other: ast.expr, depth: int = 0) -> bool:
     """Whether an expression is the transpose of another one, directly or by the name it was given."""
-    turned = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("t", "transpose", "permute") else None
+    turned = (
+        node.func.value
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("t", "transpose", "permute")
+        else None
+    )
     turned = turned or (node.value if isinstance(node, ast.Attribute) and node.attr in ("T", "mT") else None)
     if turned is not None:
         return dotted(turned) is not None and dotted(turned) == dotted(other)
     definitions = amp.facts.state.reaching.get(node, frozenset())
-    return depth < 2 and len(definitions) == 1 and all(isinstance(item, ast.Assign) and transposes(amp, item.value, other, depth + 1) for item in definitions)
+    return (
+        depth < 2
+        and len(definitions) == 1
+        and all(isinstance(item, ast.Assign) and transposes(amp, item.value, other, depth + 1) for item in definitions)
+    )
 
 
 def is_linear_algebra(amp: Amp, call: ast.Call) -> bool:
     """Decompositions, quantiles and the like, which have no half-precision kernels."""
     names = amp.facts.sites.callee(call)
-    return any(name.startswith(("torch.linalg.", "torch.fft.rfft")) or name.startswith("torch.") and name.split(".")[-1] in LINEAR_ALGEBRA for name in names) or bool(
-        names & ({"torch.nn.functional.ctc_loss"} | SPARSE)
-    ) or any(isinstance(value, Instance) and value.name == "torch.nn.CTCLoss" for value in amp.facts.values(call.func))
+    return (
+        any(
+            name.startswith(("torch.linalg.", "torch.fft.rfft"))
+            or (name.startswith("torch.")
+            and name.split(".")[-1] in LINEAR_ALGEBRA)
+            for name in names
+        )
+        or bool(names & ({"torch.nn.functional.ctc_loss"} | SPARSE))
+        or any(
+            isinstance(value, Instance) and value.name == "torch.nn.CTCLoss" for value in amp.facts.values(call.func)
+        )
+    )
 
 
 def fragile_expression(amp: Amp, node: ast.AST) -> ast.AST | None:
     """A sum with a constant too small for float16 inside a logarithm or a denominator; a hand-written `log(1 - p)`."""
     for child in ast.walk(node):
         if isinstance(child, ast.Call) and is_logarithm(amp, child):
-            if any(tiny_sum(amp, item) or complement(item) for argument in argument_nodes(child) for item in ast.walk(argument)):
+            if any(
+                tiny_sum(amp, item) or complement(item)
+                for argument in argument_nodes(child)
+                for item in ast.walk(argument)
+            ):
                 return child
-        if isinstance(child, ast.BinOp) and isinstance(child.op, ast.Div) and any(tiny_sum(amp, item) for item in ast.walk(child.right)):
+        if (
+            isinstance(child, ast.BinOp)
+            and isinstance(child.op, ast.Div)
+            and any(tiny_sum(amp, item) for item in ast.walk(child.right))
+        ):
             return child
     return None
 
@@ -118,7 +150,11 @@ def is_logarithm(amp: Amp, call: ast.Call) -> bool:
     """`torch.log(x)` or `x.log()`."""
     if amp.facts.sites.callee(call) & FRAGILE:
         return True
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("log", "log2", "log10") and not amp.facts.sites.callee(call)
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("log", "log2", "log10")
+        and not amp.facts.sites.callee(call)
+    )
 
 
 def argument_nodes(call: ast.Call) -> list[ast.expr]:
@@ -132,9 +168,14 @@ def tiny_sum(amp: Amp, node: ast.AST) -> ast.expr | None:
         return None
     for item, other in ((node.left, node.right), (node.right, node.left)):
         numbers = [item] if isinstance(item, ast.Constant) else amp.facts.values(item)
-        tiny = numbers and all(isinstance(number := getattr(value, "value", None), float) and 0 < number < SMALLEST_HALF for value in numbers)
+        tiny = numbers and all(
+            isinstance(number := getattr(value, "value", None), float) and 0 < number < SMALLEST_HALF
+            for value in numbers
+        )
         definitions = amp.facts.state.reaching.get(other, frozenset())
-        if tiny and not (definitions and all(is_number(amp, getattr(definition, "value", None)) for definition in definitions)):
+        if tiny and not (
+            definitions and all(is_number(amp, getattr(definition, "value", None)) for definition in definitions)
+        ):
             return None if is_number(amp, other) else other
     return None
 
@@ -149,7 +190,12 @@ def is_number(amp: Amp, value: ast.AST | None) -> bool:
 
 def complement(node: ast.AST) -> bool:
     """`1 - p`."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value == 1
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Sub)
+        and isinstance(node.left, ast.Constant)
+        and node.left.value == 1
+    )
 
 
 def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
@@ -159,7 +205,9 @@ def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) ->
         for argument in [*call.args, *(item.value for item in call.keywords)]:
             if not argument_is_output(amp, argument, memo) or is_float(argument):
                 continue
-            if isinstance(argument, (ast.List, ast.Tuple, ast.Dict, ast.Starred)) or any(isinstance(value, Pack) for value in amp.facts.values(argument)):
+            if isinstance(argument, (ast.List, ast.Tuple, ast.Dict, ast.Starred)) or any(
+                isinstance(value, Pack) for value in amp.facts.values(argument)
+            ):
                 return argument
             found.append(float_of(amp, argument))
     return found
@@ -171,7 +219,11 @@ def loss_calls(amp: Amp, statement: ast.stmt) -> list[ast.Call]:
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.Call) and (is_probability_loss(amp, node) or any(fragile_code(amp, item) for item in loss_helpers(amp, node)) or is_linear_algebra(amp, node)):
+        if isinstance(node, ast.Call) and (
+            is_probability_loss(amp, node)
+            or any(fragile_code(amp, item) for item in loss_helpers(amp, node))
+            or is_linear_algebra(amp, node)
+        ):
             found.append(node)
         else:
             stack.extend(ast.iter_child_nodes(node))
@@ -185,7 +237,11 @@ def argument_is_output(amp: Amp, argument: ast.expr, memo: dict[ast.AST, bool]) 
 
 def is_float(argument: ast.expr) -> bool:
     """Whether an expression is cast already."""
-    return isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in ("float", "double")
+    return (
+        isinstance(argument, ast.Call)
+        and isinstance(argument.func, ast.Attribute)
+        and argument.func.attr in ("float", "double")
+    )
 
 
 def float_of(amp: Amp, argument: ast.expr) -> Around:

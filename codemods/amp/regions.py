@@ -6,15 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from speedpatch.codemods.amp.casts import float_names
-from speedpatch.codemods.amp.context import Amp
-from speedpatch.codemods.amp.precision import float_arguments, fragile_expression, loss_calls, needs_float32
 from speedpatch.codemod import Finding
 from speedpatch.edits import Around
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region, group, is_downstream, reads, slice_of
 from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, Function, FunctionNode, Instance, Member, Method, Value
+
+from .casts import float_names
+from .context import Amp
+from .precision import float_arguments, fragile_expression, loss_calls, needs_float32
 
 
 @dataclass
@@ -71,14 +72,29 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     members = [item for item in before if is_downstream(facts, item, memo) and not takes_gradients(amp, item)]
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
     if not members and not inline:
-        return amp.declined("forward-not-found", site.call, "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward")
+        return amp.declined(
+            "forward-not-found",
+            site.call,
+            "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward",
+        )
     split = split_float32(amp, members, memo, regions)
     if isinstance(split, Finding):
         return split
     kept, outside = split
     if inline and needs_float32(amp, inline[0]):
-        return amp.declined("inline-loss", site.call, "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own")
-    found = group(facts, kept, statement, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside) or runs_trained_without_gradients(amp, item))
+        return amp.declined(
+            "inline-loss",
+            site.call,
+            "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own",
+        )
+    found = group(
+        facts,
+        kept,
+        statement,
+        lambda item: (
+            is_barrier(amp, item) or holds_any(amp, item, outside) or runs_trained_without_gradients(amp, item)
+        ),
+    )
     regions.training += [region for region in found if computes(region)]
     if inline:
         regions.hoisted[site] = inline[0]
@@ -88,13 +104,17 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
 def computes(region: Region) -> bool:
     """Whether a region does more than add up numbers, which is the same with and without autocast."""
     nodes = [node for statement in region.block for node in ast.walk(statement)]
-    return any(isinstance(node, ast.Call) or isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) for node in nodes)
+    return any(
+        isinstance(node, ast.Call) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) for node in nodes
+    )
 
 
 def is_before(amp: Amp, item: ast.stmt, site: ast.stmt) -> bool:
     """Whether a statement runs before the backward in the same pass, inside the innermost loop that holds both."""
     loops = amp.facts.tree.loops(site)
-    step_loop = next((loop for loop in loops if any(is_inside(amp, step.call, loop) for step in amp.facts.sites.steps)), None)
+    step_loop = next(
+        (loop for loop in loops if any(is_inside(amp, step.call, loop) for step in amp.facts.sites.steps)), None
+    )
     inside = step_loop is None or is_inside(amp, item, step_loop)
     return position(item) < position(site) and inside
 
@@ -133,10 +153,18 @@ def split_float32(
         if cause is None:
             continue
         if amp.facts.sites.contains_forward(member):
-            return amp.declined("loss-with-forward", cause, "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own")
+            return amp.declined(
+                "loss-with-forward",
+                cause,
+                "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own",
+            )
         floats = casts(amp, member, outside, memo)
         if isinstance(floats, ast.AST):
-            return amp.declined("loss-structure", floats, "this loss has to be computed in float32, but what it is given cannot be cast here: cast the outputs with .float() first, and take a sigmoid behind that")
+            return amp.declined(
+                "loss-structure",
+                floats,
+                "this loss has to be computed in float32, but what it is given cannot be cast here: cast the outputs with .float() first, and take a sigmoid behind that",
+            )
         regions.floats += floats
         outside.append(member)
     kept = [member for member in members if member not in outside]
@@ -155,7 +183,9 @@ def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> lis
     """Members that compute in half precision: what only adds up float32 losses gains nothing under autocast."""
     half: list[ast.stmt] = []
     for member in sorted(kept, key=position):
-        if amp.facts.sites.contains_forward(member) or any(definition in half for definition in reads(amp.facts, member)):
+        if amp.facts.sites.contains_forward(member) or any(
+            definition in half for definition in reads(amp.facts, member)
+        ):
             if amp.facts.sites.contains_forward(member) or any(isinstance(node, ast.Call) for node in ast.walk(member)):
                 half.append(member)
     return half
@@ -171,24 +201,39 @@ def runs_trained_without_gradients(amp: Amp, statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.With):
         return False
     sites = amp.facts.sites
-    names = {name for item in statement.items if isinstance(item.context_expr, ast.Call) for name in sites.callee(item.context_expr)}
+    names = {
+        name
+        for item in statement.items
+        if isinstance(item.context_expr, ast.Call)
+        for name in sites.callee(item.context_expr)
+    }
     if not names & {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}:
         return False
-    called = {value for node in ast.walk(statement) if isinstance(node, ast.Call) and sites.is_forward(node) for value in amp.facts.values(node.func)}
+    called = {
+        value
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and sites.is_forward(node)
+        for value in amp.facts.values(node.func)
+    }
     return any(sites.unwrap(value) & set(sites.models) or not amp.facts.state.is_module(value) for value in called)
 
 
 def takes_gradients(amp: Amp, statement: ast.stmt) -> bool:
     """Whether a statement computes gradients, which is not for autocast, or steps."""
     sites = amp.facts.sites
-    return sites.contains_backward(statement) or any(isinstance(node, ast.Call) and sites.callee(node) & {"torch.autograd.grad"} for node in ast.walk(statement))
+    return sites.contains_backward(statement) or any(
+        isinstance(node, ast.Call) and sites.callee(node) & {"torch.autograd.grad"} for node in ast.walk(statement)
+    )
 
 
 def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
     """Whether a statement must not run under autocast: gradients, steps, control that leaves the region."""
     if takes_gradients(amp, statement):
         return True
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)) for node in [statement, *own_nodes(statement)])
+    return any(
+        isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith))
+        for node in [statement, *own_nodes(statement)]
+    )
 
 
 # ---- evaluation
@@ -212,11 +257,15 @@ def is_evaluation(amp: Amp, loop: ast.stmt, regions: Regions) -> bool:
     facts, sites = amp.facts, amp.facts.sites
     if sites.contains_backward(loop) or not sites.contains_forward(loop):
         return False
-    if any(region.holds(facts, loop) for region in regions.training) or under_region(amp, facts.tree.scope(loop), regions):
+    if any(region.holds(facts, loop) for region in regions.training) or under_region(
+        amp, facts.tree.scope(loop), regions
+    ):
         return False
     if in_model_code(amp, loop):
         return False
-    return not any(sites.contains_forward(inner) for inner in own_nodes(loop) if isinstance(inner, LOOPS) and inner is not loop)
+    return not any(
+        sites.contains_forward(inner) for inner in own_nodes(loop) if isinstance(inner, LOOPS) and inner is not loop
+    )
 
 
 def in_model_code(amp: Amp, node: ast.AST) -> bool:
@@ -247,8 +296,13 @@ def evaluation_members(
         forward = any(amp.facts.sites.is_forward(call) for call in calls)
         if forward and any(makes_arrays(amp, call) or evaluates(amp, call) for call in calls):
             continue
-        loss = any(any(amp.facts.sites.is_loss(value) or value in losses for value in amp.facts.values(call.func)) for call in calls)
-        if not forward and not (is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))):
+        loss = any(
+            any(amp.facts.sites.is_loss(value) or value in losses for value in amp.facts.values(call.func))
+            for call in calls
+        )
+        if not forward and not (
+            is_downstream(amp.facts, statement, memo) and (loss or (needs_float32(amp, statement) is not None))
+        ):
             continue
         if needs_float32(amp, statement) is None:
             found.append(statement)
@@ -288,7 +342,12 @@ def training_losses(amp: Amp, regions: Regions) -> set[Value]:
         for node in ast.walk(statement)
         if isinstance(node, ast.Call) and not amp.facts.sites.is_forward(node)
     ]
-    return {value for call in calls for value in amp.facts.values(call.func) if isinstance(value, (Instance, Function, Method, Derived, Member))}
+    return {
+        value
+        for call in calls
+        for value in amp.facts.values(call.func)
+        if isinstance(value, (Instance, Function, Method, Derived, Member))
+    }
 
 
 def simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
@@ -298,5 +357,3 @@ def simple_statements(scope: ast.AST) -> Iterator[ast.stmt]:
             isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         ):
             yield node
-
-

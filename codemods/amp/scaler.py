@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from speedpatch.codemod import Finding
-from speedpatch.codemods.amp.context import Amp
 from speedpatch.facts.reach import Home, Obstacle, Reach, homes
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, Constant, Instance, Value
+from speedpatch.facts.values import Constant, Instance, Value
+
+from .context import Amp
 
 
 def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
@@ -35,8 +36,16 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
     if obstacle is not None:
         return amp.blocked(obstacle)
     if not optimizers:
-        return amp.declined("optimizer-elsewhere", sites[-1], "no optimizer that steps after this backward pass was recognised in this file: build it from torch.optim here")
-    return amp.declined("optimizer-elsewhere", sites[-1], "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can stand beside them")
+        return amp.declined(
+            "optimizer-elsewhere",
+            sites[-1],
+            "no optimizer that steps after this backward pass was recognised in this file: build it from torch.optim here",
+        )
+    return amp.declined(
+        "optimizer-elsewhere",
+        sites[-1],
+        "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can stand beside them",
+    )
 
 
 def stepped(amp: Amp) -> frozenset[Value]:
@@ -57,6 +66,11 @@ def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
         if not any(up is loop for site in made for up in tree.above(site)):
             return Obstacle("scaler-in-loop", home.anchor, "the optimizer is bound inside a loop but made outside it")
     for site in sites:
-        if tree.scope(site) is home.scope and home.owner is None and not home.before and position(site) < position(home.anchor):
+        if (
+            tree.scope(site) is home.scope
+            and home.owner is None
+            and not home.before
+            and position(site) < position(home.anchor)
+        ):
             return Obstacle("before-optimizer", site, "this runs before the optimizer is made")
     return None

@@ -27,8 +27,21 @@ from speedpatch.facts.values import (
 if TYPE_CHECKING:
     from speedpatch.facts.evaluate import Evaluator
 
-GROWING = {"append", "extend", "add", "insert", "update", "appendleft", "put", "push", "setdefault", "copy_", "add_", "fill_"}
-PASSING = {"list", "tuple", "iter", "reversed", "sorted", "set", "islice", "cycle", "chain", "iter", "prefetch"}
+GROWING = {
+    "append",
+    "extend",
+    "add",
+    "insert",
+    "update",
+    "appendleft",
+    "put",
+    "push",
+    "setdefault",
+    "copy_",
+    "add_",
+    "fill_",
+}
+PASSING = {"list", "tuple", "iter", "reversed", "sorted", "set", "islice", "cycle", "chain", "prefetch"}
 
 
 def call(self: Evaluator, node: ast.Call) -> Values:
@@ -71,7 +84,11 @@ def local_call(self: Evaluator, function: Function, node: ast.Call, receiver: Va
     self.state.callers[function.node][node] = None
     names = [item.arg for item in (*function.node.args.posonlyargs, *function.node.args.args)]
     if receiver is not None and names:
-        receiver = Class(receiver.local) if decorated(function.node, "classmethod") and isinstance(receiver, Instance) and receiver.local else receiver
+        receiver = (
+            Class(receiver.local)
+            if decorated(function.node, "classmethod") and isinstance(receiver, Instance) and receiver.local
+            else receiver
+        )
         self.state.grow(self.state.inputs, (function.node, names[0]), frozenset({receiver}))  # type: ignore[arg-type]
         names = names[1:]
     bound = bind_arguments(node, names, {item.arg for item in function.node.args.kwonlyargs})
@@ -96,11 +113,18 @@ def bind_arguments(node: ast.Call, names: list[str], only_keywords: set[str]) ->
     return bound
 
 
-def spread_arguments(self: Evaluator, function: Function, node: ast.Call, bound: dict[str, ast.expr], names: list[str]) -> None:
+def spread_arguments(
+    self: Evaluator, function: Function, node: ast.Call, bound: dict[str, ast.expr], names: list[str]
+) -> None:
     """`*args` and `**kwargs` may reach any parameter that is not given otherwise."""
     for position, item in enumerate(node.args):
         if isinstance(item, ast.Starred):
-            unpack_positional(self, function, self.state.values.get(item.value, NOTHING), [name for name in names[position:] if name not in bound])
+            unpack_positional(
+                self,
+                function,
+                self.state.values.get(item.value, NOTHING),
+                [name for name in names[position:] if name not in bound],
+            )
     sources = [item.value for item in node.keywords if item.arg is None]
     for source in sources:
         for value in self.state.values.get(source, NOTHING):

@@ -129,7 +129,13 @@ def places_of(facts: Facts, value: Value, depth: int = 0) -> Iterator[str]:
             yield "cuda" if value.value.startswith("cuda") else "cpu" if value.value == "cpu" else "?"
         elif isinstance(value.value, int) and not isinstance(value.value, bool):
             yield "cuda"
-    elif isinstance(value, Instance) and value.name == "torch.device" and isinstance(value.site, ast.Call) and value.site.args and depth < 3:
+    elif (
+        isinstance(value, Instance)
+        and value.name == "torch.device"
+        and isinstance(value.site, ast.Call)
+        and value.site.args
+        and depth < 3
+    ):
         for inner in facts.values(value.site.args[0]):
             yield from places_of(facts, inner, depth + 1)
     elif isinstance(value, Instance) and value.name == "builtins.int":
@@ -168,13 +174,14 @@ def is_device_object(facts: Facts, values: Values) -> bool:
     """Whether all values are `torch.device` objects."""
     made = {"torch.device", "torch.accelerator.current_accelerator", "accelerate.Accelerator.device"}
     return bool(values) and all(
-        isinstance(value, Instance) and value.name in made or isinstance(value, Constant) and value.value is None for value in values
+        (isinstance(value, Instance) and value.name in made) or (isinstance(value, Constant) and value.value is None)
+        for value in values
     )
 
 
 def is_boolean(facts: Facts, node: ast.expr) -> bool:
     """Whether an expression is surely a bool."""
-    if isinstance(node, ast.Compare) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         return True
     if isinstance(node, ast.BoolOp):
         return all(is_boolean(facts, value) for value in node.values)
@@ -191,7 +198,11 @@ def boolean_value(facts: Facts, value: Value) -> bool:
     if isinstance(value, Member):
         return is_switch(facts, value.name)
     site = getattr(value, "site", None)
-    return isinstance(site, (ast.Compare, ast.UnaryOp, ast.BoolOp)) and is_boolean(facts, site) if isinstance(site, ast.expr) else False
+    return (
+        isinstance(site, (ast.Compare, ast.UnaryOp, ast.BoolOp)) and is_boolean(facts, site)
+        if isinstance(site, ast.expr)
+        else False
+    )
 
 
 def is_switch(facts: Facts, name: str) -> bool:
@@ -199,7 +210,9 @@ def is_switch(facts: Facts, name: str) -> bool:
     for call in facts.sites.attribute_calls("add_argument"):
         flags = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         stores = any(
-            isinstance(item.value, ast.Constant) and str(item.value.value).startswith("store_") for item in call.keywords if item.arg == "action"
+            isinstance(item.value, ast.Constant) and str(item.value.value).startswith("store_")
+            for item in call.keywords
+            if item.arg == "action"
         )
         if stores and any(flag.lstrip("-").replace("-", "_") == name for flag in flags):
             return True
@@ -228,7 +241,11 @@ def moved_to(facts: Facts, scope: ast.Module | FunctionNode) -> Iterator[str]:
 def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -> Iterator[str]:
     """Names and paths whose values are the device's: of this scope first, then of the module."""
     known = frozenset(value for value in device.values if not (isinstance(value, Constant) and value.value is None))
-    nodes = [node for node in ast.walk(scope) if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)]
+    nodes = [
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+    ]
     for node in sorted(nodes, key=position):
         path = dotted(node)
         if path and facts.values(node) & known and not facts.values(node) - device.values:
@@ -243,7 +260,9 @@ def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -
 def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, before: ast.AST) -> bool:
     """Whether a name has surely been bound when control reaches `before` in `scope`."""
     if name in facts.state.scopes.get(scope, {}) or scope in facts.tree.roots:
-        if scope not in facts.tree.roots and name in {item.arg for item in ast.walk(scope.args) if isinstance(item, ast.arg)}:  # type: ignore[union-attr]
+        if scope not in facts.tree.roots and name in {
+            item.arg for item in ast.walk(scope.args) if isinstance(item, ast.arg)
+        }:  # type: ignore[union-attr]
             return True
         found = [statement for statement in binders(facts, name, scope) if position(statement) < position(before)]
         block = facts.tree.common_block(*found) if found else None
@@ -254,14 +273,21 @@ def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, befo
             for statement in [*found, *whole]
             if statement is not None
         )
-    outer = [up for up in facts.tree.above(scope) if not isinstance(up, ast.ClassDef) and name in facts.state.scopes.get(up, {})]
+    outer = [
+        up
+        for up in facts.tree.above(scope)
+        if not isinstance(up, ast.ClassDef) and name in facts.state.scopes.get(up, {})
+    ]
     return bool(outer)
 
 
 def binders(facts: Facts, name: str, scope: ast.AST) -> Iterator[ast.stmt]:
     """The statements of a scope that bind a name."""
     for node in ast.walk(scope):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name and facts.tree.scope(node) is scope:
-            yield facts.tree.statement(node)
-        elif isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) == name:
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and node.id == name
+            and facts.tree.scope(node) is scope
+        ) or (isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) == name):
             yield facts.tree.statement(node)

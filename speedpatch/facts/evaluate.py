@@ -128,9 +128,17 @@ class Evaluator:
             return NOTHING
         self.state.use(value, name)
         found = NOTHING
-        for item in self.super_attribute(value, name) if not isinstance(value, (Instance, Class)) else self.state.read(value, name):
+        for item in (
+            self.super_attribute(value, name)
+            if not isinstance(value, (Instance, Class))
+            else self.state.read(value, name)
+        ):
             if isinstance(item, Method) and "property" in decorator_names(item.function.node):
-                self.state.grow(self.state.inputs, (item.function.node, first_parameter(item.function.node)), frozenset({item.receiver}))  # type: ignore[arg-type]
+                self.state.grow(
+                    self.state.inputs,
+                    (item.function.node, first_parameter(item.function.node)),
+                    frozenset({item.receiver}),
+                )  # type: ignore[arg-type]
                 found |= self.state.returns.get(item.function.node, NOTHING)
             else:
                 found |= {item}
@@ -169,7 +177,9 @@ class Evaluator:
             return found
         if not isinstance(base, Pack):
             return heap.get((base, "[]"), NOTHING)
-        return frozenset().union(*(values for (owner, name), values in list(heap.items()) if owner == base and name[0] == "["))
+        return frozenset().union(
+            *(values for (owner, name), values in list(heap.items()) if owner == base and name[0] == "[")
+        )
 
     def on_Tuple(self, node: ast.Tuple | ast.List | ast.Set) -> Values:
         """A display with its items by position."""
@@ -214,7 +224,9 @@ class Evaluator:
     def generators(self, generators: list[ast.comprehension]) -> None:
         """Bind the targets of a comprehension."""
         for generator in generators:
-            self.assign(generator.target, self.elements(self.evaluate(generator.iter), generator.iter), generator.target)
+            self.assign(
+                generator.target, self.elements(self.evaluate(generator.iter), generator.iter), generator.target
+            )
             for test in generator.ifs:
                 self.evaluate(test)
 

@@ -7,7 +7,19 @@ import ast
 from speedpatch.facts.evaluate import Evaluator, dotted
 from speedpatch.facts.state import Binding, Environment, State, parameters_of, unknown_parameter
 from speedpatch.facts.tree import Tree, own_nodes
-from speedpatch.facts.values import FUNCTIONS, NOTHING, Class, Derived, External, Function, FunctionNode, Instance, LocalModule, Pack, Values
+from speedpatch.facts.values import (
+    FUNCTIONS,
+    NOTHING,
+    Class,
+    Derived,
+    External,
+    Function,
+    FunctionNode,
+    Instance,
+    LocalModule,
+    Pack,
+    Values,
+)
 
 ROUNDS = 12
 
@@ -18,7 +30,9 @@ class Executor(Evaluator):
     def __init__(self, state: State, scope: ast.AST, outer: tuple[ast.AST, ...], names: dict[str, int]) -> None:
         super().__init__(state, scope, outer)  # type: ignore[arg-type]
         self.names = names  # local modules by their import name
-        self.globals = {name for node in own_nodes(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        self.globals = {
+            name for node in own_nodes(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
+        }
         self.exits: list[list[Environment]] = []
 
     def scope_of(self, name: str) -> ast.AST:
@@ -50,7 +64,11 @@ class Executor(Evaluator):
         """`a = b = value`."""
         values = self.evaluate(node.value)
         for target in node.targets:
-            if isinstance(target, (ast.Tuple, ast.List)) and isinstance(node.value, (ast.Tuple, ast.List)) and len(target.elts) == len(node.value.elts):
+            if (
+                isinstance(target, (ast.Tuple, ast.List))
+                and isinstance(node.value, (ast.Tuple, ast.List))
+                and len(target.elts) == len(node.value.elts)
+            ):
                 for inner, item in zip(target.elts, node.value.elts, strict=True):
                     self.assign(inner, self.state.values.get(item, NOTHING), node)
             else:
@@ -81,7 +99,11 @@ class Executor(Evaluator):
 
     def do_FunctionDef(self, node: FunctionNode) -> None:
         """A definition binds a function; decorators do not hide it."""
-        for default in (*node.args.defaults, *(item for item in node.args.kw_defaults if item is not None), *node.decorator_list):
+        for default in (
+            *node.args.defaults,
+            *(item for item in node.args.kw_defaults if item is not None),
+            *node.decorator_list,
+        ):
             self.evaluate(default)
         function = Function(node, self.scope if isinstance(self.scope, ast.ClassDef) else None)
         self.env[node.name] = Binding(frozenset({function}), frozenset({node}))
@@ -156,7 +178,9 @@ class Executor(Evaluator):
     def do_For(self, node: ast.For | ast.AsyncFor) -> bool:
         """A loop over elements."""
         values = self.evaluate(node.iter)
-        return self.loop(node.body, node.orelse, lambda: self.assign(node.target, self.elements(values, node.iter), node))
+        return self.loop(
+            node.body, node.orelse, lambda: self.assign(node.target, self.elements(values, node.iter), node)
+        )
 
     do_AsyncFor = do_For
 
@@ -225,7 +249,11 @@ class Executor(Evaluator):
             bound = alias.asname or name
             self.env[bound] = Binding(frozenset({value}), frozenset({node}))
             self.state.bind(self.scope_of(bound), bound, frozenset({value}))
-            if not alias.asname and "." in alias.name and isinstance(inner := self.imported(alias.name, 0), LocalModule):
+            if (
+                not alias.asname
+                and "." in alias.name
+                and isinstance(inner := self.imported(alias.name, 0), LocalModule)
+            ):
                 self.state.store(value, alias.name.split(".")[-1], frozenset({inner}))
 
     def do_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -305,7 +333,9 @@ def execute_function(state: State, node: FunctionNode, outer: tuple[ast.AST, ...
     executor = Executor(state, node, outer, names)
     spec = node.args
     positional = [*spec.posonlyargs, *spec.args]
-    pairs = list(zip(reversed(positional), reversed(spec.defaults), strict=False)) + list(zip(spec.kwonlyargs, spec.kw_defaults, strict=True))
+    pairs = list(zip(reversed(positional), reversed(spec.defaults), strict=False)) + list(
+        zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+    )
     defaults = {item.arg: default for item, default in pairs if default is not None}
     owner = state.tree.owner(node)
     for name in parameters_of(node):
@@ -314,7 +344,9 @@ def execute_function(state: State, node: FunctionNode, outer: tuple[ast.AST, ...
             values |= state.values.get(defaults[name], NOTHING)
         if state.settled and (not values or (name in defaults and not state.callers.get(node))):
             is_self = owner is not None and positional and name == positional[0].arg
-            values |= frozenset({Instance(owner.name, owner, owner)}) if is_self and owner else unknown_parameter(node, name)
+            values |= (
+                frozenset({Instance(owner.name, owner, owner)}) if is_self and owner else unknown_parameter(node, name)
+            )
         executor.env[name] = Binding(values, frozenset({node}))
         state.bind(node, name, values)
     executor.block(node.body)

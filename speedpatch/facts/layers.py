@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.modules import Modules
-from speedpatch.facts.values import Function, FunctionNode, Instance, Method, Pack, Value
+from speedpatch.facts.sites import value_line
+from speedpatch.facts.values import External, Function, FunctionNode, Instance, Member, Method, Derived, Value
 
 KNOWN = re.compile(
     r"(torch|torchvision|torchaudio|timm|transformers|einops|segmentation_models_pytorch|efficientnet_pytorch|pretrainedmodels|numpy|math|builtins)\b.*"
 )
+LIBRARIES = re.compile(r"(torchvision\.models|timm|transformers|segmentation_models_pytorch|efficientnet_pytorch)\b")
 DENSE = re.compile(
     r"torch\.nn\.(modules\.\w+\.)?(Linear|Bilinear|Sequential|ModuleList|ModuleDict|Identity|Flatten|Unflatten|Dropout|AlphaDropout|BatchNorm1d|"
     r"ReLU6?|LeakyReLU|PReLU|ELU|SELU|CELU|GELU|SiLU|Mish|Tanh|Sigmoid|Softmax|LogSoftmax|Softplus|Hardtanh|Parameter|Softsign|Threshold)"
@@ -38,7 +40,7 @@ class Layers:
 
     facts: Facts
     model: Value
-    parts: frozenset[Value]
+    parts: frozenset[Instance]
     functions: tuple[FunctionNode, ...]
 
     def nodes(self) -> Iterator[ast.AST]:
@@ -53,7 +55,8 @@ class Layers:
 
     def external(self) -> Iterator[Instance]:
         """The parts whose classes are not of the program, the model itself among them."""
-        return (part for part in [self.model, *self.parts] if isinstance(part, Instance) and part.local is None)
+        parts = sorted(self.parts, key=lambda part: (str(self.facts.path(part.site)), *value_line(part)))
+        return (part for part in [self.model, *parts] if isinstance(part, Instance) and part.local is None)
 
     def unknown(self) -> Instance | None:
         """A part from a package of which nothing is known, if there is one."""
@@ -77,6 +80,14 @@ class Layers:
         )
 
 
+def comes_from_library(model: Value) -> bool:
+    """Whether an unresolved object was got from a library of models, as in `torchvision.models.__dict__[name]()`."""
+    origin: Value | None = model
+    while isinstance(origin, (Derived, Member)):
+        origin = origin.base
+    return isinstance(origin, External) and bool(LIBRARIES.match(origin.name))
+
+
 def layers_of(modules: Modules, model: Value) -> Layers:
     """Collect what a model is made of."""
     facts = modules.facts
@@ -88,7 +99,7 @@ def layers_of(modules: Modules, model: Value) -> Layers:
                 if isinstance(value, (Method, Function)):
                     add_function(facts, value.function.node if isinstance(value, Method) else value.node, functions)
     ordered = sorted(functions, key=lambda node: (str(facts.path(node)), node.lineno))
-    return Layers(facts, model, frozenset(part for part in parts if not isinstance(part, Pack)), tuple(ordered))
+    return Layers(facts, model, frozenset(part for part in parts if isinstance(part, Instance)), tuple(ordered))
 
 
 def add_function(facts: Facts, function: FunctionNode, found: dict[FunctionNode, None]) -> None:

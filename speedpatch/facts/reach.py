@@ -46,7 +46,11 @@ def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
     wanted = set(companions)
     groups: dict[tuple[ast.AST, ast.ClassDef | None], dict[ast.stmt, set[Value]]] = {}
     for node in facts.tree.parents:
-        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Store) or not facts.in_script(node):
+        if (
+            not isinstance(node, (ast.Name, ast.Attribute))
+            or not isinstance(node.ctx, ast.Store)
+            or not facts.in_script(node)
+        ):
             continue
         held = set(facts.values(node)) & wanted
         statement = facts.tree.statement(node)
@@ -138,7 +142,7 @@ class Reach:
                     names = parameters_of(up)
                     return f"{names[0]}.{self.name}" if names else None
             return None
-        if self.home.scope not in around or self.home.scope is not scope and self.given_companion(scope):
+        if self.home.scope not in around or (self.home.scope is not scope and self.given_companion(scope)):
             return None
         return self.name
 
@@ -174,16 +178,28 @@ class Reach:
         """Whether all calls of a function are known and can be edited."""
         callers = self.facts.state.callers.get(scope)
         if not callers:
-            return Obstacle("no-callers", scope, f"nothing in this file calls {scope.name}(), so nothing can pass it a scaler")
+            return Obstacle(
+                "no-callers", scope, f"nothing in this file calls {scope.name}(), so nothing can pass it a scaler"
+            )
         unpacked = next((call for call in callers if any(isinstance(item, ast.Starred) for item in call.args)), None)
         if unpacked is not None:
-            return Obstacle("unpacked-arguments", unpacked, f"{scope.name}() is called with unpacked positional arguments")
+            return Obstacle(
+                "unpacked-arguments", unpacked, f"{scope.name}() is called with unpacked positional arguments"
+            )
         foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
         if foreign:
             return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")
         for node in self.facts.tree.parents:
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and self.passes_function(node, scope):
-                return Obstacle("function-as-value", node, f"{scope.name} is passed around as a value, so its calls cannot be followed")
+            if (
+                isinstance(node, (ast.Name, ast.Attribute))
+                and isinstance(node.ctx, ast.Load)
+                and self.passes_function(node, scope)
+            ):
+                return Obstacle(
+                    "function-as-value",
+                    node,
+                    f"{scope.name} is passed around as a value, so its calls cannot be followed",
+                )
         return None
 
     def passes_function(self, node: ast.Name | ast.Attribute, scope: FunctionNode) -> bool:
@@ -192,14 +208,19 @@ class Reach:
         if isinstance(up, ast.Call) and up.func is node:
             return False
         return any(
-            isinstance(value, Function) and value.node is scope or isinstance(value, Method) and value.function.node is scope
+            (isinstance(value, Function)
+            and value.node is scope)
+            or (isinstance(value, Method)
+            and value.function.node is scope)
             for value in self.facts.values(node)
         )
 
     def neighbour(self, scope: FunctionNode) -> str | None:
         """The parameter to stand behind: the last one that holds a companion, else the last without a default."""
         positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
-        holding = [name for name in positional if self.facts.state.scopes[scope].get(name, frozenset()) & self.companions]
+        holding = [
+            name for name in positional if self.facts.state.scopes[scope].get(name, frozenset()) & self.companions
+        ]
         if holding:
             return holding[-1]
         required = positional[: len(positional) - len(scope.args.defaults)]
@@ -229,4 +250,4 @@ def parameter_text(scope: FunctionNode, name: str, after: str | None) -> str:
     """The new parameter, with a default where one before it has one."""
     positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
     required = positional[: len(positional) - len(scope.args.defaults)]
-    return name if after is None and not scope.args.defaults or after in required else f"{name}=None"
+    return name if (after is None and not scope.args.defaults) or after in required else f"{name}=None"

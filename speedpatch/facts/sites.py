@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from speedpatch.facts.state import State
-from speedpatch.facts.torch_names import AUTOCAST, CLIP, LOADER, LOSS_FUNCTION, LOSS_MODULE, SCALER, SCHEDULER, WRAPPER, is_optimizer
+from speedpatch.facts.torch_names import (
+    AUTOCAST,
+    CLIP,
+    LOADER,
+    LOSS_FUNCTION,
+    LOSS_MODULE,
+    SCALER,
+    SCHEDULER,
+    WRAPPER,
+    is_optimizer,
+)
 from speedpatch.facts.tree import Tree
 from speedpatch.facts.values import (
     NOTHING,
@@ -97,13 +107,21 @@ class Sites:
         if not isinstance(value, (Instance, Parameter, Derived, Member)):
             return False
         uses = self.state.uses.get(value, set())
-        return "step" in uses and bool(uses & {"zero_grad", "param_groups"}) and not uses & {"parameters", "forward", "train"}
+        return (
+            "step" in uses
+            and bool(uses & {"zero_grad", "param_groups"})
+            and not uses & {"parameters", "forward", "train"}
+        )
 
     def is_scheduler(self, value: Value) -> bool:
         """By its class, local ones included."""
         if not isinstance(value, Instance):
             return False
-        names = [value.name] if value.local is None else [base for base in self.state.bases(value.local) if isinstance(base, str)]
+        names = (
+            [value.name]
+            if value.local is None
+            else [base for base in self.state.bases(value.local) if isinstance(base, str)]
+        )
         return any(SCHEDULER.fullmatch(name) or ".lr_scheduler." in name for name in names)
 
     def is_scaler(self, value: Value) -> bool:
@@ -113,7 +131,11 @@ class Sites:
     def is_loss(self, value: Value) -> bool:
         """A loss module of torch, or one of the program's own (`nn.Module` without being trained: see models)."""
         if isinstance(value, Instance):
-            names = [value.name] if value.local is None else [base for base in self.state.bases(value.local) if isinstance(base, str)]
+            names = (
+                [value.name]
+                if value.local is None
+                else [base for base in self.state.bases(value.local) if isinstance(base, str)]
+            )
             return any(LOSS_MODULE.fullmatch(name) for name in names)
         return isinstance(value, External) and bool(LOSS_FUNCTION.fullmatch(value.name))
 
@@ -141,10 +163,16 @@ class Sites:
         if not isinstance(call.func, ast.Attribute) or self.local_callees(call):
             return None
         if self.callee(call):
-            roots = call.args[0].elts if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)) else call.args[:1]
+            roots = (
+                call.args[0].elts if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)) else call.args[:1]
+            )
             return Backward(call, tuple(roots)) if "torch.autograd.backward" in self.callee(call) else None
         receiver = call.func.value
-        if isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute) and receiver.func.attr == "scale":
+        if (
+            isinstance(receiver, ast.Call)
+            and isinstance(receiver.func, ast.Attribute)
+            and receiver.func.attr == "scale"
+        ):
             if any(self.is_scaler(value) for value in self.values(receiver.func.value)):
                 return Backward(call, tuple(receiver.args[:1]), scaled=True)
         if any(isinstance(value, Instance) and not self.tensor_like(value) for value in self.values(receiver)):
@@ -183,7 +211,12 @@ class Sites:
     @cached_property
     def optimizers(self) -> tuple[Value, ...]:
         """All optimizer objects, in the order of their sites."""
-        made = {value for call in self.calls for value in self.values(call) if self.is_optimizer(value) and isinstance(value, Instance)}
+        made = {
+            value
+            for call in self.calls
+            for value in self.values(call)
+            if self.is_optimizer(value) and isinstance(value, Instance)
+        }
         stepped = {value for step in self.steps for value in step.values if self.is_optimizer(value)}
         return tuple(sorted(made | stepped, key=lambda value: (value_line(value), str(type(value)))))
 
@@ -211,8 +244,13 @@ class Sites:
                     found |= self.unwrap(value)
             elif isinstance(child, (ast.Name, ast.Attribute)):
                 for definition in self.state.reaching.get(child, ()):
-                    if isinstance(definition, (ast.Assign, ast.AugAssign, ast.Expr, ast.For)) and definition not in seen:
-                        found |= self.owners_in(definition.iter if isinstance(definition, ast.For) else definition, seen)
+                    if (
+                        isinstance(definition, (ast.Assign, ast.AugAssign, ast.Expr, ast.For))
+                        and definition not in seen
+                    ):
+                        found |= self.owners_in(
+                            definition.iter if isinstance(definition, ast.For) else definition, seen
+                        )
         return found
 
     @cached_property
@@ -234,12 +272,23 @@ class Sites:
     def forward_call(self, call: ast.Call) -> bool:
         """Without the memo."""
         for value in self.values(call.func):
-            if isinstance(value, (Instance, Parameter, Derived)) and self.state.is_module(value) and not self.is_loss(value):
+            if (
+                isinstance(value, (Instance, Parameter, Derived))
+                and self.state.is_module(value)
+                and not self.is_loss(value)
+            ):
                 if not self.is_pure_loss_class(value):
                     return True
-            if isinstance(value, Member) and self.state.is_module(value.base) and not self.is_loss(value.base) and value.name not in NOT_FORWARD:
+            if (
+                isinstance(value, Member)
+                and self.state.is_module(value.base)
+                and not self.is_loss(value.base)
+                and value.name not in NOT_FORWARD
+            ):
                 return True
-        return any(self.contains_forward(function) for function in self.local_callees(call) if function.name != "__init__")
+        return any(
+            self.contains_forward(function) for function in self.local_callees(call) if function.name != "__init__"
+        )
 
     def is_pure_loss_class(self, value: Value) -> bool:
         """A local module that holds no weights: its `__init__` makes no layer (a loss or metric of the user's own)."""
@@ -247,12 +296,18 @@ class Sites:
             return False
         for (owner, _), values in self.state.heap.items():
             if owner in self.state.bases(value.local) and any(
-                (self.state.is_module(item) and not self.is_loss(item)) or (isinstance(item, Instance) and item.name.endswith("nn.Parameter"))
+                (self.state.is_module(item) and not self.is_loss(item))
+                or (isinstance(item, Instance) and item.name.endswith("nn.Parameter"))
                 for item in values
                 if isinstance(item, Instance)
             ):
                 return False
-        return not any(isinstance(base, str) and base not in ("torch.nn.Module",) for base in self.state.bases(value.local)) and value not in self.models
+        return (
+            not any(
+                isinstance(base, str) and base not in ("torch.nn.Module",) for base in self.state.bases(value.local)
+            )
+            and value not in self.models
+        )
 
     def contains_forward(self, node: ast.AST) -> bool:
         """Whether code below a node runs a module with weights."""
@@ -269,7 +324,10 @@ class Sites:
             self.memo[key] = False
             self.memo[key] = any(
                 isinstance(child, ast.Call)
-                and (child in self.training_calls or any(self.contains_backward(function) for function in self.local_callees(child)))
+                and (
+                    child in self.training_calls
+                    or any(self.contains_backward(function) for function in self.local_callees(child))
+                )
                 for child in ast.walk(node)
             )
         return self.memo[key]
@@ -297,7 +355,9 @@ class Sites:
             return isinstance(up, ast.AugAssign)
         if any(isinstance(value, External) for value in self.values(node)):
             return False
-        if isinstance(up, ast.Compare) and any(isinstance(item, ast.Constant) and item.value is None for item in up.comparators):
+        if isinstance(up, ast.Compare) and any(
+            isinstance(item, ast.Constant) and item.value is None for item in up.comparators
+        ):
             return False
         return not (isinstance(up, ast.Attribute) and up.attr in ("zero_", "detach_", "requires_grad_", "fill_"))
 
@@ -311,7 +371,10 @@ class Sites:
 
     def is_optimizer_class(self, node: ast.ClassDef) -> bool:
         """Whether a class of the program derives from a torch optimizer."""
-        return any(isinstance(base, str) and base.startswith("torch.optim.") and "scheduler" not in base for base in self.state.bases(node))
+        return any(
+            isinstance(base, str) and base.startswith("torch.optim.") and "scheduler" not in base
+            for base in self.state.bases(node)
+        )
 
     @cached_property
     def amp_uses(self) -> tuple[ast.AST, ...]:
@@ -319,9 +382,13 @@ class Sites:
         found: list[ast.AST] = []
         for call in self.calls:
             names = self.callee(call)
-            if any(AUTOCAST.fullmatch(name) or SCALER.fullmatch(name) or name.startswith("apex.amp.") for name in names):
+            if any(
+                AUTOCAST.fullmatch(name) or SCALER.fullmatch(name) or name.startswith("apex.amp.") for name in names
+            ):
                 found.append(call)
-        for function in [node for node in self.tree.parents if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]:
+        for function in [
+            node for node in self.tree.parents if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]:
             for item in function.decorator_list:
                 target = item.func if isinstance(item, ast.Call) else item
                 if any(AUTOCAST.fullmatch(value.name) for value in self.values(target) if isinstance(value, External)):
@@ -336,12 +403,24 @@ class Sites:
 
 def last_name(call: ast.Call) -> str:
     """The last component of what is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+    return (
+        call.func.attr
+        if isinstance(call.func, ast.Attribute)
+        else call.func.id
+        if isinstance(call.func, ast.Name)
+        else ""
+    )
 
 
 def value_line(value: Value) -> tuple[int, int]:
     """Where an object comes from, for ordering."""
-    site = value.site if isinstance(value, (Instance, Derived)) else value.function if isinstance(value, Parameter) else None
+    site = (
+        value.site
+        if isinstance(value, (Instance, Derived))
+        else value.function
+        if isinstance(value, Parameter)
+        else None
+    )
     return getattr(site, "lineno", 0), getattr(site, "col_offset", 0)
 
 

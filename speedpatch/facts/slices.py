@@ -67,7 +67,11 @@ def slice_of(facts: Facts, roots: Iterable[ast.AST], scope: ast.AST) -> set[ast.
     while stack:
         for definition in reads(facts, stack.pop()):
             statement = definition if isinstance(definition, ast.stmt) else None
-            if statement is None or statement in found or isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+            if (
+                statement is None
+                or statement in found
+                or isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
+            ):
                 continue
             if isinstance(statement, (ast.With, ast.AsyncWith)):
                 continue
@@ -89,7 +93,9 @@ def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool]) -> boo
         memo[node] = facts.sites.contains_forward(node) or any(
             definition is not node
             and isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.For, ast.AsyncFor))
-            and is_downstream(facts, definition.iter if isinstance(definition, (ast.For, ast.AsyncFor)) else definition, memo)
+            and is_downstream(
+                facts, definition.iter if isinstance(definition, (ast.For, ast.AsyncFor)) else definition, memo
+            )
             for definition in reads(facts, node)
         )
     return memo[node]
@@ -117,7 +123,9 @@ def descend(facts: Facts, region: Region, members: list[ast.stmt], barrier: Barr
     only = region.first
     if len(region.block) > 1 or not isinstance(only, ast.With) or only in members:
         return [region]
-    indexes = sorted({only.body.index(up) for member in members if (up := facts.tree.lift(member, only.body)) is not None})
+    indexes = sorted(
+        {only.body.index(up) for member in members if (up := facts.tree.lift(member, only.body)) is not None}
+    )
     return [
         deeper
         for inner in runs(only.body, indexes, barrier)
@@ -167,5 +175,8 @@ def outermost(facts: Facts, regions: list[Region]) -> list[Region]:
     return [
         region
         for region in regions
-        if not any(other is not region and other.holds(facts, region.first) and region.first not in other.block for other in regions)
+        if not any(
+            other is not region and other.holds(facts, region.first) and region.first not in other.block
+            for other in regions
+        )
     ]

@@ -28,7 +28,9 @@ LOSS_FUNCTION = re.compile(
 )
 AUTOCAST = re.compile(r"torch\.(cuda\.amp\.|amp\.|cpu\.amp\.)?(autocast_mode\.)?autocast")
 SCALER = re.compile(r"torch\.(cuda\.amp\.|amp\.|cpu\.amp\.)?(grad_scaler\.)?GradScaler|.*\bNativeScaler\w*")
-CLIP = re.compile(r"torch\.nn\.utils\.(clip_grad\.)?clip_grad_(norm_?|value_?)|torch\.nn\.utils\.(clip_grad\.)?(get_total_norm|clip_grads_with_norm_)")
+CLIP = re.compile(
+    r"torch\.nn\.utils\.(clip_grad\.)?clip_grad_(norm_?|value_?)|torch\.nn\.utils\.(clip_grad\.)?(get_total_norm|clip_grads_with_norm_)"
+)
 RECURRENT = re.compile(r"torch\.nn\.(modules\.rnn\.)?(RNN|LSTM|GRU)(Base)?")
 PROBABILITY_LOSS = re.compile(r"torch\.nn\.(modules\.loss\.)?BCELoss|torch\.nn\.functional\.binary_cross_entropy")
 PROGRESS = re.compile(r"(.*\.)?(tqdm\w*|trange|track|progress_bar|ProgressBar|prange|Bar)$")

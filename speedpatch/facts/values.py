@@ -106,7 +106,18 @@ class Super:
 
 
 Value = (
-    External | LocalModule | Function | Class | Instance | Method | Member | Derived | Pack | Parameter | Constant | Super
+    External
+    | LocalModule
+    | Function
+    | Class
+    | Instance
+    | Method
+    | Member
+    | Derived
+    | Pack
+    | Parameter
+    | Constant
+    | Super
 )
 Values = frozenset[Value]
 NOTHING: Values = frozenset()

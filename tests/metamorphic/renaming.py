@@ -82,16 +82,15 @@ class Program:
     def rename(self, names: Names) -> str:
         """The text with the names; raises NotApplicable when it does not mean the tree with the names."""
         spans: list[tuple[int, int, str]] = []
+        for attribute in list(self.own_attributes(names)):
+            new, end = names[ATTRIBUTE, attribute.attr], self.source.end(attribute)
+            spans.append((end - len(attribute.attr), end, new))
+            attribute.attr = new
         for use in self.uses:
             key = self.key(use)
             if key is not None and key in names:
                 spans.append((use.start, use.start + len(use.name), names[key]))
                 rename_field(use.node, use.attribute, use.name, names[key])
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute) and (ATTRIBUTE, node.attr) in names and not self.is_imported(node):
-                new, end = names[ATTRIBUTE, node.attr], self.source.end(node)
-                spans.append((end - len(node.attr), end, new))
-                node.attr = new
         for call, function in self.calls:
             scope = self.scopes.scopes[function] if isinstance(function, Callable) else None
             for keyword in call.keywords:
@@ -103,6 +102,13 @@ class Program:
         if ast.dump(ast.parse(text)) != ast.dump(self.tree):
             raise NotApplicable("a name stands where it cannot be found")
         return text
+
+    def own_attributes(self, names: Names) -> Iterator[ast.Attribute]:
+        """Where an attribute in the table is surely one of the program's own classes."""
+        for scope, node in self.nodes_by_scope():
+            attribute = node if isinstance(node, ast.Attribute) else None
+            if attribute and (ATTRIBUTE, attribute.attr) in names and self.classes.class_of(attribute.value, scope):
+                yield attribute
 
     def find_calls(self) -> Iterator[tuple[ast.Call, Callable | str]]:
         """Calls with keywords, and the function of the program that they call, "foreign" or "unknown"."""

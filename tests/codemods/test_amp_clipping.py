@@ -498,6 +498,63 @@ from tests.codemods.check import check_declines, check_rewrites, dedent
             """,
             id="gradients reset to zero by hand",
         ),
+        pytest.param(
+            """
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1)
+                if stop:
+                    break
+                optimizer.step()
+            """,
+            """
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(model.parameters(), 1)
+                if stop:
+                    scaler.update()
+                    break
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+            id="pass that ends between clip and step",
+        ),
+        pytest.param(
+            """
+            def step(x, y):
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 1)
+                if norm > 100: return None
+                optimizer.step()
+            for x, y in loader:
+                step(x, y)
+            """,
+            """
+            def step(x, y):
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer)
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 1)
+                if norm > 100:
+                    scaler.update()
+                    return None
+                scaler.step(optimizer)
+                scaler.update()
+            for x, y in loader:
+                step(x, y)
+            """,
+            id="function that returns between clip and step, on one line",
+        ),
     ],
 )
 def test_rewrites_a_step(before: str, after: str) -> None:

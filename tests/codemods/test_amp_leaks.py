@@ -390,6 +390,69 @@ from tests.codemods.check import check_declines, check_rewrites, dedent
             """,
             id="target network of Q-learning",
         ),
+        pytest.param(
+            """
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            for x, y in val:
+                with torch.no_grad():
+                    preds = model(x).detach().cpu().numpy()
+                scores.append(roc_auc_score(y, preds))
+            """,
+            """
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            for x, y in val:
+                with torch.no_grad():
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        preds = model(x).detach().float().cpu().numpy()
+                scores.append(roc_auc_score(y, preds))
+            """,
+            id="array made in evaluation under no_grad",
+        ),
+        pytest.param(
+            """
+            target = nn.Linear(8, 2).cuda()
+            def soft_update():
+                for t, p in zip(target.parameters(), model.parameters()):
+                    t.data.copy_(0.9 * t.data + 0.1 * p.data)
+            for x, y in loader:
+                q = model(x)
+                with torch.no_grad():
+                    goal = y + 0.9 * target(x).max(1)[0]
+                loss = F.mse_loss(q.max(1)[0], goal)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                soft_update()
+            """,
+            """
+            target = nn.Linear(8, 2).cuda()
+            def soft_update():
+                for t, p in zip(target.parameters(), model.parameters()):
+                    t.data.copy_(0.9 * t.data + 0.1 * p.data)
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    q = model(x)
+                    with torch.no_grad():
+                        goal = y + 0.9 * target(x).max(1)[0]
+                    loss = F.mse_loss(q.max(1)[0], goal)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                soft_update()
+            """,
+            id="soft update behind the step",
+        ),
     ],
 )
 def test_rewrites_a_step(before: str, after: str) -> None:

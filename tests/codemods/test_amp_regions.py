@@ -950,6 +950,103 @@ with open("log.txt", "w") as log:
             """,
             id="sum of two losses with backward in one expression",
         ),
+        pytest.param(
+            """
+            for x, y in loader:
+                loss = F.huber_loss(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            with torch.no_grad():
+                for x, y in val:
+                    out = model(x)
+                    print(out.shape)
+                    mae = (out - y).abs().mean()
+                    loss = F.huber_loss(out, y)
+                    best = min(best, loss.item())
+            """,
+            """
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.huber_loss(model(x), y)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            with torch.no_grad():
+                for x, y in val:
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        out = model(x)
+                    print(out.shape)
+                    mae = (out - y).abs().mean()
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = F.huber_loss(out, y)
+                    best = min(best, loss.item())
+            """,
+            id="validation with code between forward and loss",
+        ),
+        pytest.param(
+            """
+            def predict(x):
+                model.eval()
+                with torch.no_grad():
+                    return model(x).softmax(1)
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            print(predict(z).cpu().numpy())
+            """,
+            """
+            def predict(x):
+                model.eval()
+                with torch.no_grad():
+                    return model(x).softmax(1)
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            print(predict(z).cpu().numpy())
+            """,
+            id="helper that evaluates without a loop stays as it is",
+        ),
+        pytest.param(
+            """
+            step = 0
+            for epoch in range(3):
+                for x, y in loader:
+                    step += 1
+                    out = model(x)
+                    acc = (out.argmax(1) == y).float().mean()
+                    loss = criterion(out, y)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    if step % 10 == 0:
+                        print(step, loss.item(), acc.item())
+            """,
+            """
+            step = 0
+            for epoch in range(3):
+                for x, y in loader:
+                    step += 1
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        out = model(x)
+                        acc = (out.argmax(1) == y).float().mean()
+                        loss = criterion(out, y)
+                    optimizer.zero_grad()
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+                    if step % 10 == 0:
+                        print(step, loss.item(), acc.item())
+            """,
+            id="accuracy between forward and loss",
+        ),
     ],
 )
 def test_rewrites_a_step(before: str, after: str) -> None:

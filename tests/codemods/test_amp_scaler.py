@@ -1507,6 +1507,50 @@ def test_rewrites_a_step(before: str, after: str) -> None:
             """,
             id="model and optimizer in a dict",
         ),
+        pytest.param(
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            for i, real in enumerate(loader):
+                opt_d.zero_grad()
+                loss_d = D(G(z).detach()).mean() - D(real).mean()
+                loss_d.backward()
+                opt_d.step()
+                if i % 5:
+                    continue
+                opt_g.zero_grad()
+                loss_g = -D(G(z)).mean()
+                loss_g.backward()
+                opt_g.step()
+            """,
+            """
+            import torch
+            from torch import nn
+            G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+            opt_g = torch.optim.Adam(G.parameters())
+            opt_d = torch.optim.Adam(D.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for i, real in enumerate(loader):
+                opt_d.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss_d = D(G(z).detach()).mean() - D(real).mean()
+                scaler.scale(loss_d).backward()
+                scaler.step(opt_d)
+                if i % 5:
+                    scaler.update()
+                    continue
+                opt_g.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss_g = -D(G(z)).mean()
+                scaler.scale(loss_g).backward()
+                scaler.step(opt_g)
+                scaler.update()
+            """,
+            id="pass that ends between the steps of two optimizers",
+        ),
     ],
 )
 def test_rewrites(before: str, after: str) -> None:

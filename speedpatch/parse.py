@@ -10,9 +10,9 @@ from speedpatch.errors import SourceError
 from speedpatch.sources import NEWLINE, Module, Source
 
 PYTHON_2 = re.compile(
-    r"""^\s*(
-        print\s+[^(=.,\[\s] | print\s*>> | exec\s+["'\w] | raise\s+[\w.]+\s*, | except\s+[^:]+,\s*\w+\s*:
-    ) | `[^`]+` | <> | \b\d+[lL]\b | \b0[0-7]+\b | \b[uU][rR]["']""",
+    r"""(?: ^ | [:;] ) \s* (?:
+        print\s+[^(=.,\[\s] | print\s*>> | exec\s+["'\w] | raise\s+[\w.\[\]]+\s*, | except\s+[^:]+,\s*\w+\s*:
+    ) | (?<!`) `[^`]+` (?!`) | <> | \b[uU][rR]["']""",
     re.VERBOSE,
 )
 PYTHON_2_MESSAGES = (
@@ -20,8 +20,9 @@ PYTHON_2_MESSAGES = (
     "multiple exception types must be parenthesized",
     "leading zeros in decimal integer literals",
 )
+LONG_NUMBER = re.compile(r"\b(0[xX])?[0-9a-fA-F]+[lL]\b")
 KEYWORD_AS_NAME = re.compile(r"\b(async|await)\s*[=,)\]:]|\.\s*(async|await)\b|\bimport\s+(async|await)\b")
-MAGIC = re.compile(r"\s*([!%]{1,2}\s*[A-Za-z]\S*|\?{1,2}\w[\w.]*|\w[\w.]*\?{1,2})")
+MAGIC = re.compile(r"\s*([!%]{1,2}\s*[A-Za-z][\w.]*|\?{1,2}\w[\w.]*|\w[\w.]*\?{1,2})")
 
 
 def parse_module(source: Source) -> Module:
@@ -55,16 +56,17 @@ def explain(error: SyntaxError, text: str) -> str:
     lines = NEWLINE.split(text)
     number = error.lineno or 0
     line = lines[number - 1] if 0 < number <= len(lines) else ""
-    magic = MAGIC.match(line)
     message = error.msg or "invalid syntax"
-    reason = message
-    if message.startswith(PYTHON_2_MESSAGES):
-        reason = "Python 2 source"
-    elif KEYWORD_AS_NAME.search(line):
-        name = "async" if "async" in line else "await"
-        reason = f"written for Python before 3.7 (`{name}` as a name)"
-    elif magic and message == "invalid syntax":
-        reason = f"notebook magic (`{magic[1]}`) is not Python"
-    elif PYTHON_2.search(line):
-        reason = "Python 2 source"
-    return reason
+    if keyword := KEYWORD_AS_NAME.search(line):
+        return f"written for Python before 3.7 (`{keyword[1] or keyword[2] or keyword[3]}` as a name)"
+    if is_python_2(message, line):
+        return "Python 2 source"
+    if (magic := MAGIC.match(line)) and message == "invalid syntax":
+        return f"notebook magic (`{magic[1]}`) is no Python: remove the line"
+    return message
+
+
+def is_python_2(message: str, line: str) -> bool:
+    """Whether an error is one that Python 2 would not report."""
+    is_long = message.endswith("literal") and LONG_NUMBER.search(line)
+    return message.startswith(PYTHON_2_MESSAGES) or bool(is_long or PYTHON_2.search(line))

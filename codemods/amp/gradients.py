@@ -332,9 +332,9 @@ def unreached_readings(amp: Amp) -> Iterator[Finding]:
 
 def invariant(amp: Amp, node: ast.AST) -> bool:
     """`x.grad.sign()`: the same whatever the scale."""
-    up, inner = amp.facts.tree.parent(node), node
+    inner, up = node, amp.facts.tree.parent(node)
     while isinstance(up, ast.Attribute) and up.attr in ("data", "detach"):
-        up, inner = amp.facts.tree.parent(up), up
+        inner, up = up, amp.facts.tree.parent(up)
     if isinstance(up, ast.Attribute):
         return up.attr in ("sign", "sign_")
     return isinstance(up, ast.Call) and inner in up.args and bool(amp.facts.sites.callee(up) & {"torch.sign"})

@@ -53,8 +53,7 @@ def _watched_call(watch: Watch, original: Function) -> Function:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if watch.depth["forward"] or torch.compiler.is_compiling():
             return original(self, *args, **kwargs)
-        _note_forward(watch, self)
-        return run_within(watch, "forward", original, self, *args, **kwargs)
+        return _run_noted(watch, self, functools.partial(original, self), *args, **kwargs)
 
     return call
 
@@ -62,13 +61,17 @@ def _watched_call(watch: Watch, original: Function) -> Function:
 def _call_compiled(watch: Watch, module: Any, compiled: Function, *args: Any, **kwargs: Any) -> Any:
     if torch.compiler.is_compiling():
         return compiled(*args, **kwargs)
-    _note_forward(watch, module)
-    return run_within(watch, "forward", compiled, *args, **kwargs)
+    return _run_noted(watch, module, compiled, *args, **kwargs)
 
 
-def _note_forward(watch: Watch, module: Any) -> None:
+def _run_noted(watch: Watch, module: Any, function: Function, *args: Any, **kwargs: Any) -> Any:
     """Count a call of a module with parameters; a loss function may rightly stay outside autocast."""
     if next(module.buffers(), None) is not None:
         watch.modules[id(module)] = module
-    if next(module.parameters(), None) is not None:
+    has_parameters = next(module.parameters(), None) is not None
+    if has_parameters:
         watch.forwards[torch.is_grad_enabled(), bool(module.training), tensors.active_autocast()] += 1
+    result = run_within(watch, "forward", function, *args, **kwargs)
+    if has_parameters and torch.is_grad_enabled():
+        watch.precisions |= tensors.precisions_of(result)
+    return result

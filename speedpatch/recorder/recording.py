@@ -100,9 +100,9 @@ class Compiled:
 class Recording:
     """One run. `finished`: the script came to its end before the wanted number of steps.
 
-    `precisions` are the floating point types of the operations behind the losses. `parameters` is a digest of
-    the trained parameters at the end, `checksum` the sum of their absolute values, `buffers` a digest of the
-    buffers of the modules that ran.
+    `precisions` are the floating point types of the operations behind the losses and of what modules return.
+    `parameters` is a digest of the trained parameters at the end, `checksum` the sum of their absolute values,
+    `buffers` a digest of the buffers of the modules that ran.
     """
 
     script: str

@@ -47,6 +47,12 @@ def walk_graph(roots: Iterable[Any]) -> Graph:
     )
 
 
+def precisions_of(result: Any) -> set[str]:
+    """The floating point types of the tensors that a module returns."""
+    entries = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple) else [result]
+    return {_name(t.dtype) for t in entries if isinstance(t, torch.Tensor) and t.is_floating_point()}
+
+
 def mark_scaled(tensor: Any, by: Any, factor: float) -> None:
     """Remember in the graph that everything behind this tensor is multiplied by a factor, and who did it."""
     if tensor.grad_fn is not None:
@@ -56,7 +62,7 @@ def mark_scaled(tensor: Any, by: Any, factor: float) -> None:
 def active_autocast() -> tuple[str, ...]:
     """What autocast is on in this thread, such as `("cuda:float16",)`."""
     return tuple(
-        f"{device}:{str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
+        f"{device}:{_name(torch.get_autocast_dtype(device))}"
         for device in _devices()
         if torch.is_autocast_enabled(device)
     )
@@ -111,11 +117,15 @@ def _precisions(node: Any) -> list[str]:
     """The floating point types that an operation computed in; older releases tell of matrix products only."""
     metadata = getattr(node, "_input_metadata", None)
     if metadata is not None:
-        return [str(entry.dtype).removeprefix("torch.") for entry in metadata]
+        return [_name(entry.dtype) for entry in metadata]
     if not node.name().startswith(PRODUCTS):
         return []
     saved = [getattr(node, f"_saved_{operand}", None) for operand in OPERANDS]
-    return [str(t.dtype).removeprefix("torch.") for t in saved if isinstance(t, torch.Tensor)]
+    return [_name(t.dtype) for t in saved if isinstance(t, torch.Tensor)]
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _square(gradient: Any) -> float:

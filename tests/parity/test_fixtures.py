@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.parity.helpers import cases_with, check_fixture, check_parity, load_case, run_pair
 
+SHAPES = ("mnist_functions", "module_level", "trainer_class")
 AS_IS = [name for name in cases_with("amp") if load_case(name).settings.get("device") != "cuda"]
 
 
@@ -21,3 +23,19 @@ def test_amp_changes_no_bit_on_a_cpu(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", cases_with("amp"))
 def test_amp_is_active_and_close_on_a_device(name: str, tmp_path: Path) -> None:
     check_fixture(name, ["amp"], tmp_path, stand_in=True)
+
+
+def compiled_cases(*flags: str) -> list[Any]:
+    """Three shapes in every run, the others with the slow tests."""
+    return [pytest.param(name, marks=[] if name in SHAPES else pytest.mark.slow) for name in cases_with(*flags)]
+
+
+@pytest.mark.parametrize("name", compiled_cases("compile"))
+def test_compile_is_active_and_close_on_a_cpu(name: str, tmp_path: Path) -> None:
+    stand_in = load_case(name).settings.get("device") == "cuda"
+    check_fixture(name, ["compile"], tmp_path, stand_in=stand_in, codegen=name in SHAPES)
+
+
+@pytest.mark.parametrize("name", compiled_cases("amp", "compile"))
+def test_both_are_active_and_close_on_a_device(name: str, tmp_path: Path) -> None:
+    check_fixture(name, ["amp", "compile"], tmp_path, stand_in=True, codegen=False)

@@ -108,7 +108,8 @@ def test_scaler_is_enabled(name: str, tmp_path: Path) -> None:
 
 
 def test_compiled_module_runs(tmp_path: Path) -> None:
-    text = "model.compile(backend='aot_eager')\nwith half():\n    out = model(x)\nassert out.is_cuda\n"
+    text = "class Net(nn.Module):\n    def forward(self, x):\n        return model(x)\nnet = Net()\nnet.inner = model\n"
+    text += "net.compile(backend='aot_eager')\nwith half():\n    out = net(x)\nassert out.is_cuda\n"
     recording = run_text(text + "out.sum().backward()\n", tmp_path)
     assert recording.compiled.backwards == 1
     assert recording.autocast() == ("cpu:float16", "cuda:float16")

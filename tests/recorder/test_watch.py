@@ -180,7 +180,8 @@ def test_digest_tells_one_bit(record_text: RecordText) -> None:
 @pytest.mark.parametrize("how", ["model.compile({})", "whole = torch.compile(model, {})"])
 def test_compiled_code_is_seen_to_run(record_text: RecordText, how: str) -> None:
     backend = "backend='aot_eager'"
-    text = f"{how.format(backend)}\nmodel = globals().get('whole', model)\nstep()\nstep()\n"
+    text = "class Net(nn.Linear):\n    def forward(self, x):\n        return super().forward(x)\nmodel = Net(4, 1)\n"
+    text += f"{how.format(backend)}\nmodel = globals().get('whole', model)\nstep()\nstep()\n"
     recording = record_text(text)
     assert recording.compiled.frames >= 1
     assert recording.compiled.backwards == 2

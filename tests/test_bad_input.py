@@ -134,6 +134,6 @@ def test_ten_thousand_lines() -> None:
     functions = "".join(f"\n\ndef helper_{number}(x):\n    y = x + {number}\n    return y\n" for number in range(2000))
     raw = (SCRIPT + functions).encode()
     assert raw.count(b"\n") > 10_000
-    start = time.perf_counter()
+    start = time.process_time()
     assert patched(raw).endswith(functions.encode())
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60

@@ -36,13 +36,14 @@ def fake_codemod(name: str, group: Group, parity: Parity, options: tuple[str, ..
     )
 
 
+PRUNE = fake_codemod("prune", "model", "changed")
 CODEMODS = {
     item.name: item
     for item in (
         fake_codemod("amp", "speed", "close", ("amp_dtype",)),
         fake_codemod("compile", "speed", "close", ("compile_mode",)),
         fake_codemod("non-blocking", "speed", "exact"),
-        fake_codemod("prune", "model", "changed"),
+        PRUNE,
     )
 }
 

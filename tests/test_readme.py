@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from docs.regenerate import page_of
 from speedpatch import registry
 from tests.checkouts import ROOT
 
@@ -23,6 +24,13 @@ def test_the_diff_in_the_readme_is_what_the_command_prints() -> None:
     (flags,) = re.findall(r"^    speedpatch apply train\.py (.*)$", readme, re.MULTILINE)
     (block,) = re.findall(r"```diff\n(.*?)```", readme, re.DOTALL)
     assert block == printed("apply", "examples/train.py", *flags.split(), "--diff").replace("examples/", "")
+
+
+@pytest.mark.parametrize("name", sorted(registry.codemods()))
+def test_the_page_of_an_optimization_is_what_its_code_says(name: str) -> None:
+    codemod = registry.codemods()[name]
+    page = (ROOT / "docs" / codemod.docs).read_text()
+    assert page == page_of(codemod), "run `./dev python docs/regenerate.py` and review what it changed"
 
 
 @pytest.mark.parametrize("command", ["apply", "scan"])

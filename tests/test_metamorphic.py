@@ -37,7 +37,8 @@ KNOWN: dict[tuple[str, str, str], str] = {
     (name, "decoys", "compile"): "a loader that nobody uses counts as one"
     for name in ("full_batch", "lbfgs", "manual_update")
 }
-RUN = [(name, rewrite) for name in ("gan_bce", "trainer_class", "main_with_resume", "vae") for rewrite in REWRITES]
+RUN = [(name, rewrite) for name in ("global_functions", "phases", "vae") for rewrite in REWRITES]
+RUN += [("trainer_class", rewrite) for rewrite in ("decoys", "step", "whole step")]
 
 Outcomes = frozenset[tuple[str, str]]
 

@@ -68,7 +68,7 @@ def reasons_of(path: Path, name: str) -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and called(node) in ("declined", "Obstacle") and len(node.args) == 3:
                 code, _, reason = node.args
-                if isinstance(code, ast.Constant):
+                if isinstance(code, ast.Constant) and isinstance(code.value, str):
                     yield f"{name}.{code.value}", text_of(reason, values)
 
 

@@ -5,6 +5,18 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 32, 3, stride=2), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU()
+        )
+        self.head = nn.Linear(64 * 7 * 7, 10)
+
+    def forward(self, images):
+        return self.head(self.features(images).flatten(1))
+
+
 def train_one_epoch(model, loader, criterion, optimizer, device):
     model.train()
     total = 0.0
@@ -25,14 +37,7 @@ def main():
     images, labels = torch.randn(512, 3, 32, 32), torch.randint(10, (512,))
     loader = DataLoader(TensorDataset(images, labels), batch_size=64, shuffle=True)
 
-    model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, stride=2),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, stride=2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(64 * 7 * 7, 10),
-    ).to(device)
+    model = Classifier().to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 

@@ -447,11 +447,11 @@ class TestReports:
         lines = run("scan", "train.py").out.splitlines()
         assert lines[:8] == [
             "train.py",
-            "  trains: Sequential (line 28)",
-            "  with: AdamW (line 37)",
-            "  reads from: DataLoader (line 26)",
-            "  backward: line 15",
-            "  optimizer steps: line 17",
+            "  trains: Classifier (line 40)",
+            "  with: AdamW (line 42)",
+            "  reads from: DataLoader (line 38)",
+            "  backward: line 27",
+            "  optimizer steps: line 29",
             "  device: chosen at run time (device)",
             "  could be gained:",
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,16 +100,24 @@ def run_in_pool(jobs: Sequence[Job]) -> Iterator[tuple[int, Report]]:
     """Run on all cores. When a worker dies, its job is tried alone, to find the file that killed it."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
 
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(jobs))) as pool:
+    pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(jobs)), initializer=leave_interrupts)
+    broken = []
+    try:
         futures: dict[Future[Report], int] = {pool.submit(run_job, job): index for index, job in enumerate(jobs)}
-        broken = []
         for future in as_completed(futures):
             index = futures[future]
             if future.exception() is None:
                 yield index, future.result()
             else:
                 broken.append(index)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     yield from ((index, run_alone(jobs[index])) for index in broken)
+
+
+def leave_interrupts() -> None:
+    """Let the process that started a worker be the one that an interrupt ends; the worker would print a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run_alone(job: Job) -> Report:

@@ -142,7 +142,7 @@ def kept_entries() -> Iterator[Entry]:
     """All files of all kept patches, the latest patch first."""
     folders = [folder for folder in (state_folder(), fallback_folder()) if is_ours(folder)]
     patches = [patch for folder in folders for patch in folder.glob("*.patch")]
-    for patch in sorted(patches, key=lambda patch: patch.name, reverse=True):
+    for patch in sorted(patches, key=lambda patch: (patch.stat().st_mtime_ns, patch.name), reverse=True):
         yield from entries_of(patch)
 
 

@@ -10,6 +10,7 @@ import ast
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def obey(script: Source) -> None:
         raise KeyError("what\nwas I doing")
     if "DEEP" in script.text:
         raise RecursionError
+    if "SLEEP" in script.text:
+        time.sleep(1)
     if "KILL" in script.text:
         os.kill(os.getpid(), signal.SIGKILL)
     try:

@@ -77,6 +77,15 @@ def test_an_interrupt_writes_nothing_and_leaves_no_traceback(script: Path) -> No
     assert "Traceback" not in screen
 
 
+def test_an_interrupt_ends_a_folder_soon_and_without_a_traceback(script: Path) -> None:
+    for number in range(200):
+        (script.parent / f"slow{number}.py").write_bytes(SCRIPT + b"# SLEEP\n")
+    code, screen = converse(["apply", ".", "--amp", "--yes"], [("speedpatch", b"\x03")])
+    assert code == 130
+    assert "Traceback" not in screen
+    assert script.read_bytes() == SCRIPT
+
+
 def test_does_not_ask_when_nothing_would_change(script: Path) -> None:
     script.write_bytes(b"import torch\n# NO amp\n")
     code, screen = converse(["apply", "train.py", "--amp"], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: Python sets the traceback of an exception that passes through a context manager
 class SourceError(Exception):
     """Input that cannot be read, parsed or written; `line` and `column` count from 1, 0 is unknown."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,15 @@ def test_refuses_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_tells_cheaply_whether_a_file_is_worth_a_look(raw: bytes, expected: bool) -> None:
     assert mentions_torch(raw) is expected
+
+
+def test_the_error_passes_through_a_context_manager() -> None:
+    @contextmanager
+    def quietly() -> Iterator[None]:
+        yield
+
+    with pytest.raises(SourceError), quietly():
+        raise SourceError("train.py", "is what it is")
 
 
 def check_refuses(path: Path, reason: str) -> None:

@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from speedpatch.codemods.compile.context import Compile
-from speedpatch.codemods.compile.gains import find_losses
-from speedpatch.codemods.compile.models import find_model_hazards
-from speedpatch.codemods.compile.presence import not_for_us
-from speedpatch.codemods.compile.programs import find_program_hazards
-
 from speedpatch.codemod import Codemod, Finding, Options
 from speedpatch.edits import Edit, Insert
 from speedpatch.facts import Facts
 from speedpatch.facts.reach import Obstacle
 from speedpatch.facts.setup import Ready, end
 from speedpatch.facts.values import Value
+
+from .context import Compile
+from .gains import find_losses
+from .models import find_model_hazards
+from .presence import not_for_us
+from .programs import find_program_hazards
 
 
 def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:

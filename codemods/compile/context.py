@@ -89,7 +89,7 @@ class Compile:
     @cached_property
     def set_up(self) -> SetUp:
         """Where they are ready."""
-        return SetUp(self.facts, frozenset(self.models))
+        return SetUp(self.modules, frozenset(self.models))
 
     @cached_property
     def layers(self) -> dict[Value, Layers]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from speedpatch.codemods.compile.context import Compile
-
 from speedpatch.codemod import Finding
-from speedpatch.facts.values import FUNCTIONS, LOOPS, External, Value
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, External, Pack, Value
+
+from .context import Compile
 
 
 def find_losses(program: Compile, model: Value) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def other_methods(program: Compile, model: Value) -> Iterator[Finding]:
             item.call,
             f"training calls {program.name(model)}.{item.method}(), which compile() does not reach: do the work in forward and call the model itself",
         )
-    if not methods:
+    if not methods and len(program.models) == 1:
         site = program.backwards[0].call
         yield program.declined(
             "model-elsewhere",
@@ -74,11 +74,20 @@ def step_loop(program: Compile, call: ast.Call) -> ast.stmt | None:
 
 
 def counts(program: Compile, loop: ast.stmt) -> bool:
-    """Whether a loop goes over numbers, not over batches."""
+    """Whether a loop goes over numbers or a list of the program, not over what may be a loader."""
     if not isinstance(loop, ast.For):
         return True
-    ranges = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Call)]
-    return any(last in ("range", "trange", "count") for node in ranges for last in names_of(program, node))
+    calls = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Call)]
+    values = program.facts.values(loop.iter)
+    lists = bool(values) and all(isinstance(origin(value), Pack) and not calls for value in values)
+    return lists or any(last in ("range", "trange", "count") for node in calls for last in names_of(program, node))
+
+
+def origin(value: Value) -> Value:
+    """What an item, a slice or an attribute was got from."""
+    while isinstance(value, Derived) and value.base is not None:
+        value = value.base
+    return value
 
 
 def names_of(program: Compile, call: ast.Call) -> list[str]:

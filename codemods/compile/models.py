@@ -6,15 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from speedpatch.codemods.compile.context import Compile
-
 from speedpatch.codemod import Finding
-from speedpatch.facts.layers import Layers
-from speedpatch.facts.modules import root
+from speedpatch.facts.layers import Layers, comes_from_library
 from speedpatch.facts.setup import site_of
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import Constant, Derived, Instance, Pack, Value
+
+from .context import Compile
 
 RECURRENT = re.compile(r"torch\.nn\.(modules\.rnn\.)?(RNN|LSTM|GRU)(Base|Cell|CellBase)?")
 PACKING = re.compile(r"torch\.nn\.utils\.rnn\.(pack_padded_sequence|pack_sequence)")
@@ -33,7 +32,9 @@ def find_model_hazards(program: Compile, model: Value) -> Iterator[Finding]:
     """Every reason not to compile a model; the first one is told."""
     layers = program.layers[model]
     yield from out_of_sight(program, model, layers)
+    yield from sharded(program, model)
     yield from data_parallel(program, model, layers)
+    yield from plain_container(program, model)
     yield from recurrent(program, layers)
     yield from data_dependent(program, layers)
     yield from changing_attributes(program, model, layers)
@@ -43,7 +44,9 @@ def find_model_hazards(program: Compile, model: Value) -> Iterator[Finding]:
 def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Finding]:
     """Models, or parts of them, whose code is not here."""
     site = site_of(program.facts, model)
-    if not isinstance(model, Instance) or not isinstance(model.site, ast.Call):
+    if not isinstance(getattr(model, "site", None), ast.Call) or (
+        not isinstance(model, Instance) and not comes_from_library(model)
+    ):
         yield program.declined(
             "model-elsewhere",
             site,
@@ -57,7 +60,7 @@ def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Fin
             unknown.site,
             f"{unknown.name} is not in the program, so what its forward does is not known: compile it by hand and compare the speed",
         )
-    if model.local is not None:
+    if isinstance(model, Instance) and model.local is not None:
         own = program.facts.state.class_attribute(model.local, "compile", model) | program.facts.state.class_attribute(
             model.local, "__call__", model
         )
@@ -67,16 +70,43 @@ def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Fin
             )
 
 
+def sharded(program: Compile, model: Value) -> Iterator[Finding]:
+    """Wrappers that take a model to pieces."""
+    if isinstance(model, Instance) and model.name.startswith(("torch.distributed.", "fairscale.", "deepspeed.")):
+        yield program.declined(
+            "sharded",
+            model.site,
+            f"{model.name.rsplit('.', 1)[-1]} splits the model up: compile the parts by hand, or shard with fully_shard",
+        )
+
+
+def plain_container(program: Compile, model: Value) -> Iterator[Finding]:
+    """Before torch 2.14, compiling in place reaches only a forward that is not torch's own."""
+    if program.options.target_torch >= (2, 14) or not isinstance(model, Instance):
+        return
+    own = model.local is not None and program.facts.state.class_attribute(model.local, "forward", model)
+    if not own and (model.local is not None or model.name.startswith("torch.nn.")):
+        yield program.declined(
+            "plain-container",
+            site_of(program.facts, model),
+            "before torch 2.14 compile() in place does nothing for a plain torch.nn module: give it a class with a forward, or use --target-torch 2.14",
+        )
+
+
 def data_parallel(program: Compile, model: Value, layers: Layers) -> Iterator[Finding]:
     """DataParallel copies a model in each step, and the copies are not compiled."""
     reason = "DataParallel copies the model in each step, and compiling falls apart on the copies: with one process for each GPU (DistributedDataParallel)"
     for call in program.calls:
         if any(DATA_PARALLEL.fullmatch(name) for name in program.facts.sites.callee(call)):
-            held = {root(value) for argument in call.args for value in program.facts.values(argument)}
+            held = {
+                program.modules.module_of(value) or value
+                for argument in call.args
+                for value in program.facts.values(argument)
+            }
             ours = {model, *layers.parts}
             if (
                 held & ours
-                or any(module in ours for value in held for module in program.facts.sites.unwrap(value))
+                or any(module in ours for value in held for module in program.modules.unwrap(value))
                 or call in set(layers.calls())
             ):
                 yield program.declined("data-parallel", call, reason)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from speedpatch.codemods.compile.context import Compile
-
 from speedpatch.codemod import Finding
-from speedpatch.facts.values import FUNCTIONS, External
+from speedpatch.facts.values import FUNCTIONS, External, Instance
+
+from .context import Compile
 
 COMPILERS = {"torch.compile", "torch._dynamo.optimize"}
 SCRIPTING = {"torch.jit.script"}
@@ -69,7 +69,9 @@ def find_compiled(program: Compile) -> Iterator[tuple[ast.AST, str]]:
 def is_model(program: Compile, node: ast.expr) -> bool:
     """Whether an expression may be a module."""
     facts = program.facts
-    return any(facts.state.is_module(module) for value in facts.values(node) for module in facts.sites.unwrap(value))
+    return any(
+        facts.state.is_module(module) for value in facts.values(node) for module in program.modules.unwrap(value)
+    )
 
 
 def mode_of(program: Compile, call: ast.Call) -> str:
@@ -80,14 +82,16 @@ def mode_of(program: Compile, call: ast.Call) -> str:
 
 def without_model(program: Compile) -> Iterator[Finding]:
     """Training of something that is no module of this program."""
-    facts = program.facts
     site = program.backwards[0].call
-    if facts.sites.steps and not program.modules.work:
+    optimizers = program.facts.sites.trained
+    visible = all(isinstance(value, Instance) and isinstance(value.site, ast.Call) for value in optimizers)
+    called = program.modules.called_outside()
+    if visible and all(isinstance(module, Instance) for module in called) and (optimizers or not called):
         yield program.finding(
             "not_applicable",
             "compile.no-model",
             site,
-            "the optimizer trains tensors, not a module: there is no model to compile",
+            "tensors are trained here, not a module: there is no model to compile",
         )
     else:
         yield program.declined(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from speedpatch.codemods.compile.context import Compile
-
 from speedpatch.codemod import Finding
 from speedpatch.facts.devices import places_of
-from speedpatch.facts.modules import root
 from speedpatch.facts.values import External
+
+from .context import Compile
 
 GRADIENTS = {"torch.autograd.grad", "torch.autograd.backward"}
 TRANSFORMS = ("torch.autograd.functional.", "torch.func.", "functorch.", "higher.", "learn2learn.", "torchopt.")
@@ -46,7 +45,9 @@ def double_backward(program: Compile) -> Iterator[Finding]:
     reason = "gradients are differentiated again, which a compiled model cannot do: leave this program uncompiled, or compile only models outside of that loss by hand"
     for call in program.calls:
         names = program.facts.sites.callee(call)
-        if (is_on(call, "create_graph") and (names & GRADIENTS or last_name(call) in ("backward", "grad"))) or any(name.startswith(TRANSFORMS) for name in names):
+        if (is_on(call, "create_graph") and (names & GRADIENTS or last_name(call) in ("backward", "grad"))) or any(
+            name.startswith(TRANSFORMS) for name in names
+        ):
             yield program.declined("double-backward", call, reason)
 
 
@@ -86,10 +87,9 @@ def concerns_models(program: Compile, call: ast.Call) -> bool:
     """Whether a method call may be about a trained model: unless its object is surely another module."""
     assert isinstance(call.func, ast.Attribute)
     facts = program.facts
-    owners = {module for value in facts.values(call.func.value) for module in facts.sites.unwrap(root(value))}
-    known = all(facts.state.is_module(owner) for owner in owners)
+    owners = {program.modules.module_of(value) for value in facts.values(call.func.value)}
     ours = {part for model in program.models for part in (model, *program.modules.inside(model))}
-    return not owners or not known or bool(owners & ours)
+    return not owners or None in owners or any(owner in ours for owner in owners)
 
 
 def tracing(program: Compile) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def tracing(program: Compile) -> Iterator[Finding]:
             if names and not any(
                 module in program.models
                 for value in program.facts.values(subject)
-                for module in program.facts.sites.unwrap(value)
+                for module in program.modules.unwrap(value)
             ):
                 continue
             name = min(names) if names else "add_graph()"

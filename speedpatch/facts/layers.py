@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.modules import Modules
 from speedpatch.facts.sites import value_line
-from speedpatch.facts.values import External, Function, FunctionNode, Instance, Member, Method, Derived, Value
+from speedpatch.facts.values import Derived, External, Function, FunctionNode, Instance, Member, Method, Value
 
 KNOWN = re.compile(
     r"(torch|torchvision|torchaudio|timm|transformers|einops|segmentation_models_pytorch|efficientnet_pytorch|pretrainedmodels|numpy|math|builtins)\b.*"

@@ -14,6 +14,7 @@ from speedpatch.facts.state import heap_key
 from speedpatch.facts.torch_names import WRAPPER
 from speedpatch.facts.values import (
     FUNCTIONS,
+    NOTHING,
     Derived,
     External,
     Function,
@@ -28,6 +29,7 @@ from speedpatch.facts.values import (
 )
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
+CONVERSIONS = {"torch.nn.SyncBatchNorm.convert_sync_batchnorm", "copy.copy"}
 NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
@@ -55,12 +57,18 @@ class Modules:
         owners = [owner for optimizer in self.facts.sites.trained for owner in self.owners(optimizer)]
         if not self.facts.sites.trained:
             owners = self.called_outside()
-        modules = [
-            owner for owner in dict.fromkeys(owners) if not self.facts.sites.is_loss(owner) and not self.is_stale(owner)
-        ]
-        found = list(dict.fromkeys(self.container(owner) for owner in modules))
+        modules = dict.fromkeys(module for owner in owners for module in self.unwrap(owner) if self.is_model(module))
+        found = dict.fromkeys(self.container(module) for module in modules)
         inner = {part for module in found for part in self.inside(module)}
-        return tuple(module for module in found if module not in inner)
+        return tuple(sorted((module for module in found if module not in inner), key=value_line))
+
+    def is_model(self, value: Value) -> bool:
+        """Whether an object of which an optimizer has parameters is a module that is known by now."""
+        return (
+            isinstance(value, (Instance, Derived, Parameter))
+            and not self.facts.sites.is_loss(value)
+            and not self.is_stale(value)
+        )
 
     def owners(self, optimizer: Value) -> list[Value]:
         """The modules whose parameters an optimizer was given, as far as can be told."""
@@ -122,7 +130,7 @@ class Modules:
         if self.is_called(owner):
             return owner
         around = [module for module in self.work if owner in self.inside(module)]
-        around.sort(key=lambda module: not self.is_called(module))
+        around.sort(key=lambda module: (not self.is_called(module), value_line(module)))
         return around[0] if around else owner
 
     def unwrap(self, value: Value) -> Values:
@@ -135,10 +143,23 @@ class Modules:
             if inner in seen:
                 continue
             seen.add(inner)
-            wrapped = self.facts.state.heap.get((inner, "module"), ()) if is_wrapper(inner) else ()
+            wrapped = self.behind(inner)
             stack += wrapped
             found |= set() if wrapped else {inner}
         return frozenset(found)
+
+    def behind(self, value: Value) -> Values:
+        """What a wrapper wraps, or what a conversion that gives the module back was given."""
+        if is_wrapper(value):
+            return self.facts.state.heap.get((value, "module"), NOTHING)
+        if (
+            isinstance(value, Instance)
+            and value.name in CONVERSIONS
+            and isinstance(value.site, ast.Call)
+            and value.site.args
+        ):
+            return self.facts.values(value.site.args[0])
+        return NOTHING
 
     def is_called(self, module: Value) -> bool:
         """Whether the program calls a module as a function."""

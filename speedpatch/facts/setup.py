@@ -10,7 +10,7 @@ from functools import cached_property
 
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.facts import Facts
-from speedpatch.facts.modules import Modules
+from speedpatch.facts.modules import Modules, is_wrapper
 from speedpatch.facts.reach import Obstacle
 from speedpatch.facts.torch_names import WRAPPER
 from speedpatch.facts.tree import own_nodes, position
@@ -36,7 +36,7 @@ LOADS = frozenset(
     {"load_state_dict", "load_weights", "load_from", "load_pretrained", "init_weights", "reset_parameters"}
 )
 TOOLS = (
-    "torch.nn.init.", "torch.nn.utils.", "torchsummary.", "torchsummaryX.", "torchinfo.", "thop.", "ptflops.", "fvcore.",
+    "torch.nn.init.", "torch.nn.SyncBatchNorm.", "torch.nn.utils.", "torchsummary.", "torchsummaryX.", "torchinfo.", "thop.", "ptflops.", "fvcore.",
     "pytorch_model_summary.", "torchstat.", "torch.distributed.fsdp.fully_shard",
 )  # fmt: skip
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
@@ -176,10 +176,11 @@ class SetUp:
             if self.sets_up(statement, module, MOVES | LOADS if loaded else MOVES):
                 anchor = statement
         path = self.path(module, target, block, anchor)
-        held = self.held_behind(anchor, block, path, module)
-        if not held <= self.modules:
+        if not self.is_certain(module, path, anchor, block):
             return Obstacle(
-                "model-uncertain", anchor, "which model this is depends on the run, and one of them cannot be compiled"
+                "model-uncertain",
+                anchor,
+                "what this name stands for depends on the run: give the model that is trained a name of its own",
             )
         return Ready(anchor, path)
 
@@ -215,19 +216,19 @@ class SetUp:
         named = [node for node in [target, *bound] if dotted(node) in called] or [target]
         latest = max((node for node in bound if dotted(node) == dotted(named[0])), key=position, default=named[0])
         text = self.facts.text(latest)
-        return text if module in self.facts.values(latest) else f"{text}.module"
+        wrapped = any(is_wrapper(value) for value in self.facts.values(latest))
+        return f"{text}.module" if wrapped else text
 
-    def held_behind(self, anchor: ast.stmt, block: list[ast.stmt], path: str, module: Value) -> set[Value]:
-        """All that the path may stand for behind the anchor, by the next reading of it."""
+    def is_certain(self, module: Value, path: str, anchor: ast.stmt, block: list[ast.stmt]) -> bool:
+        """Whether the path stands for trained modules alone behind the anchor, all of them wrapped or none."""
         tree = self.facts.tree
+        name = path.removesuffix(".module")
         for node in self.loads[module]:
-            if (
-                position(node) > end(anchor)
-                and tree.lift(node, block) is not None
-                and dotted(node) == path.removesuffix(".module")
-            ):
-                return {module for value in self.facts.values(node) for module in self.about.unwrap(value)}
-        return {module}
+            if position(node) > end(anchor) and tree.lift(node, block) is not None and dotted(node) == name:
+                values = self.facts.values(node)
+                inner = {item for value in values for item in self.about.unwrap(value)}
+                return inner <= self.modules and {is_wrapper(value) for value in values} == {name != path}
+        return True
 
     def trains(self, node: ast.AST) -> bool:
         """Whether a statement trains; defining a function does not."""

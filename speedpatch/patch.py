@@ -136,10 +136,10 @@ def protected_line(facts: Facts, edits: Sequence[Edit]) -> int:
     }
     for edit in edits:
         node = next((value for value in vars(edit).values() if hasattr(value, "lineno")), None)
-        last = getattr(edit, "last", node)
         if node is None or edit.path not in off:
             continue
-        touched = range(node.lineno, (last.lineno if hasattr(last, "lineno") else node.lineno) + 1)
+        last = getattr(edit, "last", node)
+        touched = range(node.lineno, getattr(last, "lineno", node.lineno) + 1)
         line = next((line for line in touched if line in off[edit.path]), 0)
         if line:
             return line

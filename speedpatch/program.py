@@ -16,7 +16,7 @@ ANCESTORS = 4
 
 
 def read_program(script: Source, follow: bool = True) -> tuple[Source, ...]:
-    """The script and, with `follow`, every local module that it imports, directly or not; unreadable ones are left out."""
+    """The script and, with `follow`, every local module that it imports, directly or not, and that can be read."""
     found = {script.path.resolve(): script}
     queue = [script] if follow else []
     roots = [script.path.resolve().parent, *script.path.resolve().parent.parents[:ANCESTORS]]

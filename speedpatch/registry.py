@@ -15,7 +15,8 @@ from speedpatch.errors import PatchError
 def codemods() -> dict[str, Codemod]:
     """All codemods by name. Raises PatchError when there are none, which means a broken installation."""
     package = importlib.import_module("speedpatch.codemods")
-    modules = [importlib.import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)]
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
     found = [module.CODEMOD for module in modules]
     found += [entry.load() for entry in entry_points(group="speedpatch.codemods")]
     if not found:

@@ -52,12 +52,12 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
     sites = amp.facts.sites
     script = str(amp.facts.script.source.path)
     if amp.facts.engine is not None:
-        call, switch = amp.facts.engine
+        engine, switch = amp.facts.engine
         yield Finding(
             "not_applicable",
             "amp.engine",
-            str(amp.facts.path(call)),
-            amp.facts.line(call),
+            str(amp.facts.path(engine)),
+            amp.facts.line(engine),
             f"another engine runs the training: {switch}",
         )
     elif sites.amp_uses:
@@ -91,7 +91,8 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
         yield amp.declined(
             "cpu-only",
             sites.backwards[0].call,
-            "the program never leaves the CPU, where float16 gains nothing: with --device first, or --amp-dtype bfloat16",
+            "the program never leaves the CPU, where float16 gains nothing: with --device first, or "
+            "--amp-dtype bfloat16",
         )
     elif not sites.steps and not any(manual_updates(amp)):
         yield Finding(
@@ -205,7 +206,8 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
         yield amp.declined(
             "device-unknown",
             home.anchor,
-            "the device is not known where the optimizer is made: put the model, its device and its optimizer in one function",
+            "the device is not known where the optimizer is made: put the model, its device and its "
+            "optimizer in one function",
         )
         return
     on = f", enabled={condition}" if condition else ""

@@ -32,10 +32,8 @@ def float_names(
         rounded = any(amp.facts.sites.contains_forward(item) for item in definitions) and not any(
             squashed(amp, value) is not value for value in values
         )
-        if (
-            any(isinstance(value, Pack) for value in amp.facts.values(node))
-            or (rounded
-            and takes_complement(amp, statement, node))
+        if any(isinstance(value, Pack) for value in amp.facts.values(node)) or (
+            rounded and takes_complement(amp, statement, node)
         ):
             return node
         targets = (

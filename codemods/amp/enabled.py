@@ -55,7 +55,9 @@ class Enabled:
     def share(self, home: Home, uses: list[tuple[Scope, ast.stmt]]) -> None:
         """A variable, or attribute, beside the scaler if regions can see it."""
         test = self.test(home.scope, home.anchor, after=not home.before)
-        if test is None or (is_path(test) and home.owner is None) or not any(self.sees(home, scope) for scope, _ in uses):
+        if test is None or (is_path(test) and home.owner is None):
+            return
+        if not any(self.sees(home, scope) for scope, _ in uses):
             return
         name = self.amp.free_name("use_amp", "amp_enabled")
         anchor = self.anchor(

@@ -88,7 +88,7 @@ def update_anchors(amp: Amp, statements: list[ast.stmt]) -> list[ast.stmt | Find
 
 
 def outside_gradient_tests(amp: Amp, statement: ast.stmt) -> ast.stmt:
-    """The statement, or the outermost `if` on gradients around it: the update ends a pass whose gradients were unscaled."""
+    """The statement, or the outermost `if` on gradients around it: an update ends every pass that unscaled."""
     found = statement
     for up in amp.facts.tree.above(statement):
         if isinstance(up, (*FUNCTIONS, *LOOPS)):
@@ -131,8 +131,10 @@ def has_own_backward(amp: Amp, node: ast.AST) -> bool:
     calls = {site.call for site in amp.facts.sites.backwards}
     return any(
         child in calls
-        or (isinstance(child, ast.Call)
-        and any(calls & set(ast.walk(function)) for function in amp.facts.sites.local_callees(child)))
+        or (
+            isinstance(child, ast.Call)
+            and any(calls & set(ast.walk(function)) for function in amp.facts.sites.local_callees(child))
+        )
         for child in ast.walk(node)
         if isinstance(child, ast.Call)
     )
@@ -186,7 +188,8 @@ def update_at_exits(amp: Amp, scaler: str, first: ast.stmt, last: ast.AST) -> It
     block, scope = tree.block(first), tree.scope(last)
     loop = next(iter(tree.loops(last)), None)
     for node in own_nodes(scope):
-        leaves = isinstance(node, ast.Return) or isinstance(node, (ast.Break, ast.Continue)) and next(iter(tree.loops(node)), None) is loop
+        inner = next(iter(tree.loops(node)), None)
+        leaves = isinstance(node, ast.Return) or (isinstance(node, (ast.Break, ast.Continue)) and inner is loop)
         if leaves and position(first) < position(node) < position(last) and tree.lift(node, block) is not None:
             assert isinstance(node, ast.stmt)
             yield Insert(amp.facts.path(node), node, "before", f"{scaler}.update()", slot=20)
@@ -236,9 +239,11 @@ def backward_helpers(amp: Amp, scope: ast.AST) -> list[ast.Call]:
     """Calls of a scope to functions of the program that compute gradients."""
     sites = amp.facts.sites
     return [
-        call for call in sites.calls
-        if amp.facts.tree.scope(call) is scope and any(sites.contains_backward(function) for function in sites.local_callees(call))
-    ]  # fmt: skip
+        call
+        for call in sites.calls
+        if amp.facts.tree.scope(call) is scope
+        and any(sites.contains_backward(function) for function in sites.local_callees(call))
+    ]
 
 
 def misplaced(amp: Amp, reading: ast.AST, step: Step) -> Finding | None:
@@ -253,7 +258,8 @@ def misplaced(amp: Amp, reading: ast.AST, step: Step) -> Finding | None:
         return amp.declined(
             "clip-each-micro-batch",
             reading,
-            "gradients are read in every micro-batch but only some of them step: move this into the condition of the step",
+            "gradients are read in every micro-batch but only some of them step: move this into the "
+            "condition of the step",
         )
     return None
 
@@ -274,7 +280,7 @@ def concerns(amp: Amp, reading: ast.AST, step: Step, steps: list[Step]) -> bool:
 
 
 def first_together(amp: Amp, readings: list[ast.AST], step: Step) -> ast.stmt:
-    """The statement to stand before: the reading's own, or the first that holds one of several; outside loops over parameters."""
+    """The statement to stand before: the first that holds a reading, outside loops over parameters."""
     tree = amp.facts.tree
     statements = [tree.statement(reading) for reading in readings]
     block = tree.common_block(*statements)
@@ -308,7 +314,8 @@ def stray_readings(amp: Amp, steps: list[Step]) -> Iterator[Finding]:
                 yield amp.declined(
                     "read-between-backwards",
                     node,
-                    "gradients are read between two backward passes of one step, where they are still scaled: use --amp-dtype bfloat16",
+                    "gradients are read between two backward passes of one step, where they are still "
+                    "scaled: use --amp-dtype bfloat16",
                 )
 
 
@@ -326,7 +333,8 @@ def unreached_readings(amp: Amp) -> Iterator[Finding]:
             yield amp.declined(
                 "reading-elsewhere",
                 node,
-                "gradients are read in another function than the step, where they are still scaled: use --amp-dtype bfloat16",
+                "gradients are read in another function than the step, where they are still scaled: use "
+                "--amp-dtype bfloat16",
             )
 
 

@@ -40,12 +40,10 @@ def manual_precision(amp: Amp) -> Iterator[Finding]:
     """A model in half or double precision, or another default dtype."""
     state = amp.facts.state
     for call in amp.facts.sites.attribute_calls("half", "double", "bfloat16"):
-        if any(state.is_module(value) for value in amp.facts.values(call.func.value)):  # type: ignore[attr-defined]
-            yield amp.declined(
-                "manual-precision",
-                call,
-                f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first",
-            )  # type: ignore[attr-defined]
+        assert isinstance(call.func, ast.Attribute)
+        if any(state.is_module(value) for value in amp.facts.values(call.func.value)):
+            reason = f"the model is cast by .{call.func.attr}(): autocast needs float32 weights, so take that out first"
+            yield amp.declined("manual-precision", call, reason)
     for call in amp.facts.sites.attribute_calls("to", "type"):
         given = [*call.args, *(item.value for item in call.keywords)]
         names = {
@@ -90,7 +88,8 @@ def data_parallel(amp: Amp) -> Iterator[Finding]:
             yield amp.declined(
                 "data-parallel",
                 call,
-                "the threads of nn.DataParallel would run in float16, without loss scaling: use --amp-dtype float16, or one process a GPU",
+                "the threads of nn.DataParallel would run in float16, without loss scaling: use --amp-dtype "
+                "float16, or one process a GPU",
             )
 
 
@@ -190,7 +189,7 @@ def updates_by_gradient(statement: ast.stmt, node: ast.Attribute) -> bool:
 
 
 def idle_steps(amp: Amp) -> Iterator[Finding]:
-    """An optimizer that steps in every pass, while only some passes run what it trains: a GradScaler raises without gradients."""
+    """An optimizer that also steps when nothing that it trains was run: a GradScaler raises without gradients."""
     facts, tree = amp.facts, amp.facts.tree
     for step in facts.sites.steps:
         scope = tree.scope(step.call)
@@ -201,7 +200,8 @@ def idle_steps(amp: Amp) -> Iterator[Finding]:
             yield amp.declined(
                 "no-gradients",
                 step.call,
-                f"this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: {BFLOAT16}",
+                "this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: "
+                f"{BFLOAT16}",
             )
 
 

@@ -66,7 +66,8 @@ def island(amp: Amp, call: ast.Call, wrapped: set[ast.stmt]) -> Iterator[Edit | 
         yield amp.declined(
             "float32-elsewhere",
             call,
-            "this has to be computed in float32 but is in another file: turn autocast off around it and cast with .float() there",
+            "this has to be computed in float32 but is in another file: turn autocast off around it and cast "
+            "with .float() there",
         )
         return
     if refused and (

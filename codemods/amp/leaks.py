@@ -78,7 +78,7 @@ def to_numpy(amp: Amp, regions: Regions) -> Iterator[Edit]:
 
 
 def to_products(amp: Amp, regions: Regions) -> Iterator[Edit]:
-    """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes have to match there."""
+    """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes must match."""
     for node in amp.facts.tree.parents:
         operands = product_operands(amp, node)
         if not operands or not amp.facts.in_script(node) or in_region(amp, node, regions) or in_model_code(amp, node):
@@ -294,10 +294,12 @@ def is_buffer(amp: Amp, node: ast.expr) -> bool:
     """Whether an expression is a tensor made with the default dtype."""
     values = amp.facts.values(node)
     return bool(values) and all(
-        (isinstance(value, Instance)
-        and value.name in BUFFERS
-        and isinstance(value.site, ast.Call)
-        and not any(item.arg == "dtype" for item in value.site.keywords))
+        (
+            isinstance(value, Instance)
+            and value.name in BUFFERS
+            and isinstance(value.site, ast.Call)
+            and not any(item.arg == "dtype" for item in value.site.keywords)
+        )
         or is_moved_buffer(amp, value)
         for value in values
     )
@@ -352,7 +354,7 @@ def computed(amp: Amp, node: ast.expr) -> bool:
 
 
 def dtype_tests(amp: Amp, scope: ast.AST) -> Iterator[Finding]:
-    """`x.dtype == torch.float32` and `isinstance(x, torch.FloatTensor)` turn out otherwise for half-precision tensors."""
+    """`x.dtype == torch.float32` and `isinstance(x, torch.FloatTensor)` turn out otherwise in half precision."""
     for node in ast.walk(scope):
         tested, kinds = None, []
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
@@ -367,7 +369,8 @@ def dtype_tests(amp: Amp, scope: ast.AST) -> Iterator[Finding]:
             yield amp.declined(
                 "dtype-test",
                 node,
-                f"the program asks whether an output is {min(names)}, which it will not be under autocast: take the test out first",
+                f"the program asks whether an output is {min(names)}, which it will not be under autocast: "
+                "take the test out first",
             )
 
 
@@ -387,7 +390,8 @@ def autograd_functions(amp: Amp) -> Iterator[Edit | Finding]:
             yield amp.declined(
                 "autograd-function",
                 node,
-                f"the autograd function {node.name} is in another file: decorate it with torch.amp.custom_fwd and custom_bwd",
+                f"the autograd function {node.name} is in another file: decorate it with torch.amp.custom_fwd "
+                "and custom_bwd",
             )
             return
         device = f'device_type="{amp.device_type}"'

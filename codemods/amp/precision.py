@@ -116,8 +116,7 @@ def is_linear_algebra(amp: Amp, call: ast.Call) -> bool:
     return (
         any(
             name.startswith(("torch.linalg.", "torch.fft.rfft"))
-            or (name.startswith("torch.")
-            and name.split(".")[-1] in LINEAR_ALGEBRA)
+            or (name.startswith("torch.") and name.split(".")[-1] in LINEAR_ALGEBRA)
             for name in names
         )
         or bool(names & ({"torch.nn.functional.ctc_loss"} | SPARSE))
@@ -199,7 +198,7 @@ def complement(node: ast.AST) -> bool:
 
 
 def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
-    """`.float()` on every argument of a statement's loss calls that comes from the model; one that is no tensor instead."""
+    """`.float()` on what a statement's loss calls get from the model; an argument that is no tensor instead."""
     found: list[Around] = []
     for call in loss_calls(amp, statement):
         for argument in [*call.args, *(item.value for item in call.keywords)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from speedpatch.codemod import Finding
 from speedpatch.edits import Around
@@ -75,7 +76,8 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
         return amp.declined(
             "forward-not-found",
             site.call,
-            "where this loss is computed could not be followed: keep the forward pass and the loss in the function that calls backward",
+            "where this loss is computed could not be followed: keep the forward pass and the loss in the "
+            "function that calls backward",
         )
     split = split_float32(amp, members, memo, regions)
     if isinstance(split, Finding):
@@ -85,7 +87,8 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
         return amp.declined(
             "inline-loss",
             site.call,
-            "the loss has to be computed in float32 but stands in one expression with backward(): give it a line of its own",
+            "the loss has to be computed in float32 but stands in one expression with backward(): give it a "
+            "line of its own",
         )
     found = group(
         facts,
@@ -104,9 +107,7 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
 def computes(region: Region) -> bool:
     """Whether a region does more than add up numbers, which is the same with and without autocast."""
     nodes = [node for statement in region.block for node in ast.walk(statement)]
-    return any(
-        isinstance(node, ast.Call) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) for node in nodes
-    )
+    return any(isinstance(node, (ast.Call, ast.MatMult)) for node in nodes)
 
 
 def is_before(amp: Amp, item: ast.stmt, site: ast.stmt) -> bool:
@@ -146,7 +147,7 @@ def runs_loss(amp: Amp, call: ast.Call) -> bool:
 def split_float32(
     amp: Amp, members: list[ast.stmt], memo: dict[ast.AST, bool], regions: Regions
 ) -> tuple[list[ast.stmt], list[ast.stmt]] | Finding:
-    """The members for autocast, and those that have to stay in float32, whose half-precision arguments get `.float()`."""
+    """The members for autocast, and those that stay in float32, whose half-precision arguments get `.float()`."""
     outside: list[ast.stmt] = []
     for member in sorted(members, key=position):
         cause = needs_float32(amp, member)
@@ -156,14 +157,16 @@ def split_float32(
             return amp.declined(
                 "loss-with-forward",
                 cause,
-                "this loss has to be computed in float32 but runs in one statement with the model: give it a line of its own",
+                "this loss has to be computed in float32 but runs in one statement with the model: give it a "
+                "line of its own",
             )
         floats = casts(amp, member, outside, memo)
         if isinstance(floats, ast.AST):
             return amp.declined(
                 "loss-structure",
                 floats,
-                "this loss has to be computed in float32, but what it is given cannot be cast here: cast the outputs with .float() first, and take a sigmoid behind that",
+                "this loss has to be computed in float32, but what it is given cannot be cast here: cast the "
+                "outputs with .float() first, and take a sigmoid behind that",
             )
         regions.floats += floats
         outside.append(member)
@@ -191,13 +194,18 @@ def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> lis
     return half
 
 
+def is_outside(amp: Amp, outside: list[ast.stmt], item: ast.stmt) -> bool:
+    """Whether a statement must not run under autocast, or holds one that stays in float32."""
+    return is_barrier(amp, item) or holds_any(amp, item, outside)
+
+
 def holds_any(amp: Amp, item: ast.stmt, members: list[ast.stmt]) -> bool:
     """Whether a statement is or holds one of several."""
     return any(amp.facts.tree.lift(member, [item]) is not None for member in members)
 
 
 def runs_trained_without_gradients(amp: Amp, statement: ast.stmt) -> bool:
-    """A `with torch.no_grad()` around a model that is trained: older autocast would keep its weights' casts without gradients."""
+    """A `no_grad` around a model that is trained: older autocast would keep its weights' casts without gradients."""
     if not isinstance(statement, ast.With):
         return False
     sites = amp.facts.sites
@@ -247,7 +255,8 @@ def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions)
             continue
         memo: dict[ast.AST, bool] = {}
         members, outside = evaluation_members(amp, loop, memo, regions)
-        for region in group(facts, members, None, lambda item: is_barrier(amp, item) or holds_any(amp, item, outside)):
+        barrier = partial(is_outside, amp, outside)
+        for region in group(facts, members, None, barrier):
             if not any(statement in other.block for other in regions.all for statement in region.block):
                 regions.evaluation.append(region)
 
@@ -289,7 +298,8 @@ def evaluation_members(
     amp: Amp, loop: ast.stmt, memo: dict[ast.AST, bool], regions: Regions
 ) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """The statements of a loop that run the model, or a loss on its outputs; and those of them that stay in float32."""
-    found, outside = [], []
+    found: list[ast.stmt] = []
+    outside: list[ast.stmt] = []
     losses = training_losses(amp, regions)
     for statement in simple_statements(loop):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
@@ -314,7 +324,7 @@ def evaluation_members(
 
 
 def evaluates(amp: Amp, call: ast.Call) -> bool:
-    """Whether a function of the program that a call runs has a loop of its own over forwards, with regions of its own."""
+    """Whether a call runs a function that has a loop over forwards, and so regions, of its own."""
     return any(
         isinstance(node, LOOPS) and amp.facts.sites.contains_forward(node)
         for function in amp.facts.sites.local_callees(call)
@@ -324,7 +334,7 @@ def evaluates(amp: Amp, call: ast.Call) -> bool:
 
 
 def makes_arrays(amp: Amp, call: ast.Call) -> bool:
-    """Whether a function of the program that a call runs turns tensors into arrays, as methods that decode outputs do."""
+    """Whether a call runs a function that turns tensors into arrays, as methods that decode outputs do."""
     return any(
         isinstance(node, ast.Attribute) and node.attr == "numpy"
         for function in amp.facts.sites.local_callees(call)

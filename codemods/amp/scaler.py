@@ -39,12 +39,14 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
         return amp.declined(
             "optimizer-elsewhere",
             sites[-1],
-            "no optimizer that steps after this backward pass was recognised in this file: build it from torch.optim here",
+            "no optimizer that steps after this backward pass was recognised in this file: build it from "
+            "torch.optim here",
         )
     return amp.declined(
         "optimizer-elsewhere",
         sites[-1],
-        "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can stand beside them",
+        "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can "
+        "stand beside them",
     )
 
 

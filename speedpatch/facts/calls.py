@@ -89,12 +89,12 @@ def local_call(self: Evaluator, function: Function, node: ast.Call, receiver: Va
             if decorated(function.node, "classmethod") and isinstance(receiver, Instance) and receiver.local
             else receiver
         )
-        self.state.grow(self.state.inputs, (function.node, names[0]), frozenset({receiver}))  # type: ignore[arg-type]
+        self.state.grow(self.state.inputs, (function.node, names[0]), frozenset({receiver}))
         names = names[1:]
     bound = bind_arguments(node, names, {item.arg for item in function.node.args.kwonlyargs})
     self.state.arguments[(node, function.node)] = bound
     for name, argument in bound.items():
-        self.state.grow(self.state.inputs, (function.node, name), self.state.values.get(argument, NOTHING))  # type: ignore[arg-type]
+        self.state.grow(self.state.inputs, (function.node, name), self.state.values.get(argument, NOTHING))
     if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
         spread_arguments(self, function, node, bound, names)
     return self.state.returns.get(function.node, NOTHING)
@@ -108,8 +108,8 @@ def bind_arguments(node: ast.Call, names: list[str], only_keywords: set[str]) ->
             break
         bound[name] = argument
     for keyword in node.keywords:
-        if keyword.arg in names or keyword.arg in only_keywords:
-            bound[keyword.arg] = keyword.value  # type: ignore[index]
+        if keyword.arg is not None and (keyword.arg in names or keyword.arg in only_keywords):
+            bound[keyword.arg] = keyword.value
     return bound
 
 
@@ -131,7 +131,7 @@ def spread_arguments(
             for name in names:
                 if name not in bound:
                     items = self.items(value, [name]) or self.items(value, [])
-                    self.state.grow(self.state.inputs, (function.node, name), items)  # type: ignore[arg-type]
+                    self.state.grow(self.state.inputs, (function.node, name), items)
 
 
 def unpack_positional(self: Evaluator, function: Function, values: Values, names: list[str]) -> None:
@@ -140,7 +140,7 @@ def unpack_positional(self: Evaluator, function: Function, values: Values, names
         ordered = isinstance(value, Pack) and not self.state.heap.get((value, "[]"))
         for index, name in enumerate(names):
             items = self.items(value, [index]) if ordered else self.items(value, [])
-            self.state.grow(self.state.inputs, (function.node, name), items)  # type: ignore[arg-type]
+            self.state.grow(self.state.inputs, (function.node, name), items)
 
 
 def construct(self: Evaluator, function: Class, node: ast.Call) -> Values:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.facts import Facts
+from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import FUNCTIONS, Constant, External, FunctionNode, Instance, Member, Value, Values
 
@@ -25,7 +26,7 @@ class Device:
 
 
 def find_device(facts: Facts) -> Device:
-    """The device of the program's training, from how modules and tensors are moved; the script's trained models first."""
+    """The device of the program's training, from how things are moved; the script's trained models count first."""
     moves = list(find_moves(facts))
     ranks = {call: rank(facts, call) for call, _ in moves}
     for wanted in sorted(set(ranks.values())):
@@ -260,9 +261,7 @@ def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -
 def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, before: ast.AST) -> bool:
     """Whether a name has surely been bound when control reaches `before` in `scope`."""
     if name in facts.state.scopes.get(scope, {}) or scope in facts.tree.roots:
-        if scope not in facts.tree.roots and name in {
-            item.arg for item in ast.walk(scope.args) if isinstance(item, ast.arg)
-        }:  # type: ignore[union-attr]
+        if isinstance(scope, FUNCTIONS) and name in parameters_of(scope):
             return True
         found = [statement for statement in binders(facts, name, scope) if position(statement) < position(before)]
         block = facts.tree.common_block(*found) if found else None

@@ -38,7 +38,7 @@ class Evaluator:
         self.scope = scope
         self.outer = outer  # enclosing scopes, innermost first, the module last
         self.env: Environment = {}
-        self.owner: ast.ClassDef | None = None
+        self.rooted: set[str] = set()  # the names that paths such as `a.b` have been bound under
 
     def evaluate(self, node: ast.expr | None) -> Values:
         """The objects an expression may stand for."""
@@ -138,7 +138,7 @@ class Evaluator:
                     self.state.inputs,
                     (item.function.node, first_parameter(item.function.node)),
                     frozenset({item.receiver}),
-                )  # type: ignore[arg-type]
+                )
                 found |= self.state.returns.get(item.function.node, NOTHING)
             else:
                 found |= {item}
@@ -177,9 +177,8 @@ class Evaluator:
             return found
         if not isinstance(base, Pack):
             return heap.get((base, "[]"), NOTHING)
-        return frozenset().union(
-            *(values for (owner, name), values in list(heap.items()) if owner == base and name[0] == "[")
-        )
+        names = self.state.items.get(base, ())
+        return frozenset().union(*(heap.get((base, name), NOTHING) for name in names if name[0] == "["))
 
     def on_Tuple(self, node: ast.Tuple | ast.List | ast.Set) -> Values:
         """A display with its items by position."""
@@ -274,8 +273,9 @@ class Evaluator:
             self.env[target.id] = Binding(values, frozenset({statement}))
             self.state.bind(self.scope_of(target.id), target.id, values)
             self.state.values[target] = values
-            for path in [path for path in self.env if path.startswith(target.id + ".")]:
-                del self.env[path]
+            if target.id in self.rooted:
+                for path in [path for path in self.env if path.startswith(target.id + ".")]:
+                    del self.env[path]
         elif isinstance(target, (ast.Tuple, ast.List)):
             self.unpack(target.elts, values, statement)
         elif isinstance(target, ast.Starred):
@@ -308,6 +308,7 @@ class Evaluator:
         self.state.values[target] = values
         path = dotted(target)
         if path:
+            self.rooted.add(path.partition(".")[0])
             self.env[path] = Binding(values, frozenset({statement}))
 
     def touch(self, node: ast.expr, statement: ast.AST) -> None:
@@ -320,6 +321,7 @@ class Evaluator:
         if path and binding is not None:
             self.env[path] = Binding(binding.values, binding.definitions | {statement})
         elif path and "." in path:
+            self.rooted.add(path.partition(".")[0])
             self.env[path] = Binding(self.state.values.get(node, NOTHING), frozenset({statement}))
 
 

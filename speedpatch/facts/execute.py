@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from speedpatch.facts.evaluate import Evaluator, dotted
 from speedpatch.facts.state import Binding, Environment, State, parameters_of, unknown_parameter
-from speedpatch.facts.tree import Tree, own_nodes
+from speedpatch.facts.tree import Scope, Tree, own_nodes
 from speedpatch.facts.values import (
     FUNCTIONS,
     NOTHING,
@@ -27,12 +28,12 @@ ROUNDS = 12
 class Executor(Evaluator):
     """Executes one scope; `globals` are the names that it declares as such."""
 
-    def __init__(self, state: State, scope: ast.AST, outer: tuple[ast.AST, ...], names: dict[str, int]) -> None:
-        super().__init__(state, scope, outer)  # type: ignore[arg-type]
+    def __init__(self, state: State, scope: Scope, outer: tuple[ast.AST, ...], names: dict[str, int]) -> None:
+        super().__init__(state, scope, outer)
         self.names = names  # local modules by their import name
-        self.globals = {
-            name for node in own_nodes(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
-        }
+        if scope not in state.declared:
+            state.declared[scope] = frozenset(declared_in(scope))
+        self.globals = state.declared[scope]
         self.exits: list[list[Environment]] = []
 
     def scope_of(self, name: str) -> ast.AST:
@@ -122,7 +123,7 @@ class Executor(Evaluator):
                     lineage.append(value.name)
         self.state.lineage[node] = tuple(lineage)
         inner = Executor(self.state, node, (self.scope, *self.outer), self.names)
-        inner.env = dict(self.env)
+        inner.env, inner.rooted = dict(self.env), set(self.rooted)
         inner.block(node.body)
         self.env[node.name] = Binding(frozenset({Class(node)}), frozenset({node}))
         self.state.bind(self.scope_of(node.name), node.name, frozenset({Class(node)}))
@@ -130,7 +131,7 @@ class Executor(Evaluator):
     def do_Return(self, node: ast.Return) -> bool:
         """Control leaves; the value joins the function's summary."""
         if node.value is not None:
-            self.state.grow(self.state.returns, self.scope, self.evaluate(node.value))  # type: ignore[arg-type]
+            self.state.grow(self.state.returns, self.scope, self.evaluate(node.value))
         return False
 
     def do_Expr(self, node: ast.Expr) -> None:
@@ -140,7 +141,7 @@ class Executor(Evaluator):
             pack = Pack(self.scope)
             inner = self.state.values.get(node.value.value, NOTHING) if node.value.value else values
             self.state.store(pack, "[]", inner if isinstance(node.value, ast.Yield) else self.elements(inner, node))
-            self.state.grow(self.state.returns, self.scope, frozenset({pack}))  # type: ignore[arg-type]
+            self.state.grow(self.state.returns, self.scope, frozenset({pack}))
 
     def do_Raise(self, node: ast.Raise) -> bool:
         """Control leaves."""
@@ -273,6 +274,13 @@ class Executor(Evaluator):
         """A module of the program, or one from outside."""
         index = self.names.get(f"{'.' * level}{name}" if level else name)
         return LocalModule(index) if index is not None else External(canonical(name))
+
+
+def declared_in(scope: ast.AST) -> Iterator[str]:
+    """The names that a scope declares as those of a scope around."""
+    for node in own_nodes(scope):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            yield from node.names
 
 
 CANONICAL = {"torch.nn.functional": "torch.nn.functional"}

@@ -56,8 +56,9 @@ class Facts:
         if root.tree not in self.lines:
             self.lines[root.tree] = [line.encode() for line in split_lines(root.source.text)]
         lines = self.lines[root.tree]
-        first, last = node.lineno - 1, (node.end_lineno or 1) - 1  # type: ignore[attr-defined]
-        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        assert isinstance(node, (ast.expr, ast.stmt))
+        first, last = node.lineno - 1, (node.end_lineno or 1) - 1
+        start, end = node.col_offset, node.end_col_offset
         if first == last:
             return lines[first][start:end].decode()
         return b"".join([lines[first][start:], *lines[first + 1 : last], lines[last][:end]]).decode()

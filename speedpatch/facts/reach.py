@@ -44,7 +44,7 @@ class Obstacle:
 def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
     """Where an object can be made beside others: behind the last statement that binds all of them, per scope."""
     wanted = set(companions)
-    groups: dict[tuple[ast.AST, ast.ClassDef | None], dict[ast.stmt, set[Value]]] = {}
+    groups: dict[tuple[Scope, ast.ClassDef | None], dict[ast.stmt, set[Value]]] = {}
     for node in facts.tree.parents:
         if (
             not isinstance(node, (ast.Name, ast.Attribute))
@@ -62,11 +62,11 @@ def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
             continue
         groups.setdefault((scope, owner), {}).setdefault(statement, set()).update(held)
     found = []
-    for (scope, owner), statements in groups.items():
+    for (place, owner), statements in groups.items():
         if set().union(*statements.values()) == wanted:
             anchor = together(facts, sorted(statements, key=position))
             if anchor is not None:
-                found.append(Home(anchor, scope, owner))  # type: ignore[arg-type]
+                found.append(Home(anchor, place, owner))
     return sorted(found or nameless(facts, wanted), key=lambda home: (home.owner is None, position(home.anchor)))
 
 
@@ -208,10 +208,8 @@ class Reach:
         if isinstance(up, ast.Call) and up.func is node:
             return False
         return any(
-            (isinstance(value, Function)
-            and value.node is scope)
-            or (isinstance(value, Method)
-            and value.function.node is scope)
+            (isinstance(value, Function) and value.node is scope)
+            or (isinstance(value, Method) and value.function.node is scope)
             for value in self.facts.values(node)
         )
 

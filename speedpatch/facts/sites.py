@@ -362,7 +362,7 @@ class Sites:
         return not (isinstance(up, ast.Attribute) and up.attr in ("zero_", "detach_", "requires_grad_", "fill_"))
 
     def in_optimizer_step(self, node: ast.AST) -> bool:
-        """Whether code is the `step` of an optimizer class of the program: what a scaler calls with gradients as they are."""
+        """Whether code is the `step` of the program's own optimizer, which a scaler calls with unscaled gradients."""
         for up in self.tree.above(node):
             owner = self.tree.owner(up) if isinstance(up, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
             if owner is not None and up.name == "step":  # type: ignore[attr-defined]

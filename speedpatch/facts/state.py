@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from speedpatch.facts.torch_names import WRAPPER, is_module
 from speedpatch.facts.tree import Tree
@@ -48,6 +49,7 @@ class State:
     tree: Tree
     scopes: dict[ast.AST, dict[str, Values]] = field(default_factory=lambda: defaultdict(dict))
     heap: dict[tuple[object, str], Values] = field(default_factory=dict)
+    items: dict[object, set[str]] = field(default_factory=lambda: defaultdict(set))  # names in the heap by owner
     inputs: dict[tuple[ast.AST, str], Values] = field(default_factory=dict)
     returns: dict[ast.AST, Values] = field(default_factory=dict)
     callers: dict[ast.AST, dict[ast.Call, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -56,10 +58,11 @@ class State:
     values: dict[ast.AST, Values] = field(default_factory=dict)
     reaching: dict[ast.AST, frozenset[ast.AST]] = field(default_factory=dict)
     lineage: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
+    declared: dict[ast.AST, frozenset[str]] = field(default_factory=dict)  # `global` and `nonlocal` names by scope
     changed: bool = False
     settled: bool = False
 
-    def grow(self, table: dict[object, Values], key: object, values: Values) -> None:
+    def grow(self, table: dict[Any, Values], key: object, values: Values) -> None:
         """Add values at a key of a table."""
         known = table.get(key, NOTHING)
         if values <= known or len(known) > LIMIT:
@@ -70,15 +73,17 @@ class State:
     def bind(self, scope: ast.AST, name: str, values: Values) -> None:
         """Record that a name of a scope may stand for values, wherever it is read."""
         self.scopes[scope].setdefault(name, NOTHING)
-        self.grow(self.scopes[scope], name, values)  # type: ignore[arg-type]
+        self.grow(self.scopes[scope], name, values)
 
     def store(self, value: Value, name: str, values: Values) -> None:
         """Write an attribute or item of an object."""
-        self.grow(self.heap, (heap_key(value), name), values)  # type: ignore[arg-type]
+        owner = heap_key(value)
+        self.items[owner].add(name)
+        self.grow(self.heap, (owner, name), values)
 
     def store_star(self, scope: ast.AST, module: Value) -> None:
         """Record `from module import *`."""
-        self.grow(self.heap, (scope, "*"), frozenset({module}))  # type: ignore[arg-type]
+        self.grow(self.heap, (scope, "*"), frozenset({module}))
 
     def use(self, value: Value, name: str) -> None:
         """Record that a method or attribute of an object is used."""

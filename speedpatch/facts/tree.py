@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from speedpatch.facts.values import FUNCTIONS, LOOPS, FunctionNode
 from speedpatch.sources import Module
 
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+LEAVES = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "level", "kind", "type_comment", "conversion", "simple", "is_async"}
+)
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -33,9 +38,7 @@ class Tree:
 
     def module(self, node: ast.AST) -> Module:
         """The module that a node lies in."""
-        root = node
-        for root in self.above(node):
-            pass
+        *_, root = node, *self.above(node)
         return self.roots[root]
 
     def statement(self, node: ast.AST) -> ast.stmt:
@@ -114,19 +117,38 @@ def build_tree(modules: tuple[Module, ...]) -> Tree:
         stack: list[ast.AST] = [module.tree]
         while stack:
             node = stack.pop()
-            for child in ast.iter_child_nodes(node):
-                if not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)):
-                    tree.parents[child] = node
-                    stack.append(child)
+            below = children(node)
+            tree.parents.update(dict.fromkeys(below, node))
+            stack += below
     return tree
+
+
+@cache
+def parts(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that can hold others; operators and contexts are no nodes of their own."""
+    return tuple(name for name in kind._fields if name not in LEAVES)
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below another, in the order of its fields: several times as fast as `ast.iter_child_nodes`."""
+    found: list[ast.AST] = []
+    for name in parts(type(node)):
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+    return found
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a scope in source order, without the bodies of the functions and classes in it."""
-    for child in ast.iter_child_nodes(scope):
-        yield child
-        if not isinstance(child, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            yield from own_nodes(child)
+    stack = children(scope)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            stack += children(node)[::-1]
 
 
 def position(node: ast.AST) -> tuple[int, int]:

@@ -69,7 +69,8 @@ def notes(text: str) -> list[str]:
 
 def kept(before: str, after: str) -> list[str]:
     """Those comments and strings of `before` that `after` has too, in the order that it has them."""
-    wanted, found = notes(before), []
+    wanted = notes(before)
+    found: list[str] = []
     for note in notes(after):
         if len(found) < len(wanted) and note == wanted[len(found)]:
             found.append(note)

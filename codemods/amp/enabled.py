@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from speedpatch.edits import Insert
@@ -11,7 +12,7 @@ from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Home, Obstacle, Reach, last_together
 from speedpatch.facts.slices import Region
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, Constant, FunctionNode
+from speedpatch.facts.values import FUNCTIONS, Constant, External, FunctionNode
 
 from .context import Amp
 
@@ -138,11 +139,37 @@ class Enabled:
             name = device_expression(self.amp.facts, device, scope, following(self.amp, before) if after else before)
             return type_test(self.amp, device, name, before) if name else None
         if device.kind == "flag" and device.node is not None:
-            text = self.amp.facts.text(device.node)
-            roots = {node.id for node in ast.walk(device.node) if isinstance(node, ast.Name)}
-            if all(bound_before(self.amp.facts, root, scope, before) for root in roots):
+            text = respelled(self.amp, device.node, scope, before)
+            if text is not None:
                 return text if is_boolean(self.amp.facts, device.node) else f"bool({text})"
         return None
+
+
+def respelled(amp: Amp, node: ast.expr, scope: Scope, before: ast.stmt) -> str | None:
+    """A condition from elsewhere with the names that a scope has for the same objects."""
+    text = amp.facts.text(node)
+    for root in [item for item in ast.walk(node) if isinstance(item, ast.Name)]:
+        name = same_object(amp, root, scope, before)
+        if name is None:
+            return None
+        text = re.sub(rf"\b{re.escape(root.id)}\b", name, text)
+    return text
+
+
+def same_object(amp: Amp, root: ast.Name, scope: Scope, before: ast.stmt) -> str | None:
+    """What a scope calls the object that a name stands for elsewhere, the same name if it can."""
+    facts = amp.facts
+    values = facts.values(root)
+    modules = [value.name for value in values if isinstance(value, External) and not value.name.startswith("builtins.")]
+    if modules:
+        return facts.name_for(modules[0], before)
+    tables = [up for up in [scope, *facts.tree.above(scope)] if isinstance(up, (*FUNCTIONS, ast.Module))]
+    names = [root.id, *(name for table in tables for name in facts.state.scopes.get(table, {}))]
+    for name in names:
+        owner = next((table for table in tables if name in facts.state.scopes.get(table, {})), None)
+        if owner is not None and facts.state.scopes[owner][name] & values and bound_before(facts, name, scope, before):
+            return name
+    return None
 
 
 def is_path(test: str) -> bool:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from speedpatch.codemod import Finding
 from speedpatch.edits import Around
 from speedpatch.facts.sites import Backward
-from speedpatch.facts.slices import Region, group, is_downstream, reads, slice_of
+from speedpatch.facts.slices import Region, arguments_behind, group, is_downstream, reads, slice_of
 from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, Function, FunctionNode, Instance, Member, Method, Value
 
 from .casts import float_names
 from .context import Amp
 from .precision import float_arguments, fragile_expression, loss_calls, needs_float32
+
+CALLERS = 3
+"""How many calls up a loss is followed that comes in as a parameter."""
 
 
 @dataclass
@@ -67,22 +70,19 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     facts = amp.facts
     if not facts.in_script(site.call):
         return amp.declined("other-file", site.call, "the backward pass is in another file")
-    scope, statement = facts.tree.scope(site.call), facts.tree.statement(site.call)
+    statement = facts.tree.statement(site.call)
     memo: dict[ast.AST, bool] = {}
-    before = [item for item in slice_of(facts, site.losses, scope) if is_before(amp, item, statement)]
-    members = [item for item in before if is_downstream(facts, item, memo) and not takes_gradients(amp, item)]
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
-    if not members and not inline:
+    count = add_regions(amp, site.losses, statement, memo, regions)
+    if isinstance(count, Finding):
+        return count
+    if not count and not inline:
         return amp.declined(
             "forward-not-found",
             site.call,
             "where this loss is computed could not be followed: keep the forward pass and the loss in the "
             "function that calls backward",
         )
-    split = split_float32(amp, members, memo, regions)
-    if isinstance(split, Finding):
-        return split
-    kept, outside = split
     if inline and needs_float32(amp, inline[0]):
         return amp.declined(
             "inline-loss",
@@ -90,6 +90,27 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
             "the loss has to be computed in float32 but stands in one expression with backward(): give it a "
             "line of its own",
         )
+    if inline:
+        regions.hoisted[site] = inline[0]
+    return None
+
+
+def add_regions(
+    amp: Amp,
+    roots: Sequence[ast.expr],
+    statement: ast.stmt,
+    memo: dict[ast.AST, bool],
+    regions: Regions,
+    depth: int = 0,
+) -> int | Finding:
+    """The regions that compute some values ahead of a statement, there and in what calls its function; their number."""
+    facts = amp.facts
+    before = [item for item in slice_of(facts, roots, facts.tree.scope(statement)) if is_before(amp, item, statement)]
+    members = [item for item in before if is_downstream(facts, item, memo) and not takes_gradients(amp, item)]
+    split = split_float32(amp, members, memo, regions)
+    if isinstance(split, Finding):
+        return split
+    kept, outside = split
     found = group(
         facts,
         kept,
@@ -99,9 +120,16 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
         ),
     )
     regions.training += [region for region in found if computes(region)]
-    if inline:
-        regions.hoisted[site] = inline[0]
-    return None
+    count = len(members)
+    for call, argument in {pair: None for item in [*roots, *before] for pair in arguments_behind(facts, item)}:
+        if depth < CALLERS and facts.in_script(call) and is_downstream(facts, argument, memo):
+            if contains_compute(amp, argument, memo):
+                return amp.declined("inline-loss", call, "an argument computes the loss: give it a line of its own")
+            more = add_regions(amp, [argument], facts.tree.statement(call), memo, regions, depth + 1)
+            if isinstance(more, Finding):
+                return more
+            count += more
+    return count
 
 
 def computes(region: Region) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from speedpatch.facts.facts import Facts
@@ -90,15 +90,30 @@ def is_downstream(facts: Facts, node: ast.AST, memo: dict[ast.AST, bool]) -> boo
     """Whether code computes with a model's outputs: it runs a forward, or reads what came from one."""
     if node not in memo:
         memo[node] = False
+        sources = [source for definition in reads(facts, node) if (source := value_source(definition)) is not None]
+        sources += [argument for _, argument in arguments_behind(facts, node)]
         memo[node] = facts.sites.contains_forward(node) or any(
-            definition is not node
-            and isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.For, ast.AsyncFor))
-            and is_downstream(
-                facts, definition.iter if isinstance(definition, (ast.For, ast.AsyncFor)) else definition, memo
-            )
-            for definition in reads(facts, node)
+            source is not node and is_downstream(facts, source, memo) for source in sources
         )
     return memo[node]
+
+
+def value_source(definition: ast.AST) -> ast.AST | None:
+    """Where a definition takes its value from."""
+    if isinstance(definition, (ast.For, ast.AsyncFor)):
+        return definition.iter
+    return definition if isinstance(definition, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)) else None
+
+
+def arguments_behind(facts: Facts, node: ast.AST) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls whose arguments are what a piece of code reads as parameters, with those arguments."""
+    for child in ast.walk(node):
+        for definition in facts.state.reaching.get(child, ()):
+            if isinstance(definition, FUNCTIONS) and isinstance(child, ast.Name) and not asks_shape(facts, child):
+                for call in facts.state.callers.get(definition, ()):
+                    argument = facts.state.arguments.get((call, definition), {}).get(child.id)
+                    if argument is not None:
+                        yield call, argument
 
 
 def group(facts: Facts, members: Iterable[ast.stmt], site: ast.stmt | None, barrier: Barrier) -> list[Region]:

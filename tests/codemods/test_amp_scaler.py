@@ -1551,6 +1551,46 @@ def test_rewrites_a_step(before: str, after: str) -> None:
             """,
             id="pass that ends between the steps of two optimizers",
         ),
+        pytest.param(
+            dedent(
+                """
+                import torch
+                from torch import nn
+                def update(loss, opt):
+                    opt.zero_grad()
+                    loss.backward()
+                    opt.step()
+                def main():
+                    net = nn.Linear(8, 2).cuda()
+                    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+                    for x, y in loader:
+                        loss = nn.functional.cross_entropy(net(x), y)
+                        update(loss, opt)
+                main()
+                """
+            ),
+            dedent(
+                """
+                import torch
+                from torch import nn
+                def update(loss, opt, scaler):
+                    opt.zero_grad()
+                    scaler.scale(loss).backward()
+                    scaler.step(opt)
+                    scaler.update()
+                def main():
+                    net = nn.Linear(8, 2).cuda()
+                    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+                    scaler = torch.amp.GradScaler("cuda")
+                    for x, y in loader:
+                        with torch.autocast("cuda", dtype=torch.float16):
+                            loss = nn.functional.cross_entropy(net(x), y)
+                        update(loss, opt, scaler)
+                main()
+                """
+            ),
+            id="loss handed to a function that steps",
+        ),
     ],
 )
 def test_rewrites(before: str, after: str) -> None:
@@ -1587,25 +1627,6 @@ def test_declines_a_step(source: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        pytest.param(
-            """
-            import torch
-            from torch import nn
-            def update(loss, opt):
-                opt.zero_grad()
-                loss.backward()
-                opt.step()
-            def main():
-                net = nn.Linear(8, 2).cuda()
-                opt = torch.optim.SGD(net.parameters(), lr=0.1)
-                for x, y in loader:
-                    loss = nn.functional.cross_entropy(net(x), y)
-                    update(loss, opt)
-            main()
-            """,
-            "amp.forward-not-found",
-            id="loss handed to a function that steps",
-        ),
         pytest.param(
             """
             import torch

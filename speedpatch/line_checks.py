@@ -33,8 +33,15 @@ def check_lines(before: Module, after: Module) -> None:
     for number in changed:
         check_words(before, old[number - 1][0].lstrip(WHITE), texts[number], number)
     check_gone(before, frozenset(range(1, len(old) + 1)) - pieces.keys(), frozenset(changed))
-    check_comments(before, after, [old[number - 1][0] for number in changed], pieces.keys())
+    check_comments(
+        before, after, {number for number in changed if "#" in old[number - 1][0] and not is_pass(texts[number])}
+    )
     check_endings(after, old, new)
+
+
+def is_pass(texts: Sequence[str]) -> bool:
+    """Whether a statement, and with it its comments, has become `pass`."""
+    return any(text.partition("#")[0].strip() == "pass" for text in texts)
 
 
 def split_lines(text: str) -> Lines:
@@ -91,10 +98,12 @@ def check_gone(before: Module, gone: frozenset[int], changed: frozenset[int]) ->
     lines = split_lines(before.source.text) if gone else ()
     for first, last, is_block in logical_lines(before.tree) if gone else ():
         span = set(range(first, last + 1))
-        if span <= gone or (span & changed and not is_block):
+        is_emptied = is_block and first in changed and span <= gone | {first}
+        if span <= gone or is_emptied or (span & changed and not is_block):
             accounted |= span
-        if span <= gone and is_block:
+        if is_block and (span <= gone or is_emptied):
             accounted |= trailing_comments(lines, first, last)
+    accounted |= trailing_blank_lines(lines, gone)
     for number in sorted(gone - accounted):
         raise PatchError(f"{before.source.path}:{number}: this line is gone")
 
@@ -122,19 +131,25 @@ def trailing_comments(lines: Lines, first: int, last: int) -> set[int]:
     return set(range(last + 1, end + 1))
 
 
+def trailing_blank_lines(lines: Lines, gone: frozenset[int]) -> set[int]:
+    """The blank lines that end the text once the lines behind them are gone."""
+    last = max((number for number in range(1, len(lines) + 1) if number not in gone), default=0)
+    return {number for number in range(last + 1, len(lines) + 1) if not lines[number - 1][0].strip(WHITE)}
+
+
 def indent_width(line: str) -> int:
     """The column that the white space of a line leads to."""
     return len(line.expandtabs()) - len(line.expandtabs().lstrip(WHITE))
 
 
-def check_comments(before: Module, after: Module, changed: Sequence[str], kept: Container[int]) -> None:
+def check_comments(before: Module, after: Module, changed: Container[int]) -> None:
     """Raise PatchError when a comment on a changed line is not there any more."""
-    if any("#" in line for line in changed):
-        there = Counter(text for _, text in comments(after))
-        for number, text in comments(before):
-            there[text] -= 1
-            if there[text] < 0 and number in kept:
-                raise PatchError(f"{before.source.path}:{number}: the comment of this line is gone")
+    kept = frozenset(after.origin)
+    there = Counter(text for _, text in comments(after)) if changed else Counter()
+    for number, text in comments(before) if changed else ():
+        there[text] -= number in kept
+        if there[text] < 0 and number in changed:
+            raise PatchError(f"{before.source.path}:{number}: the comment of this line is gone")
 
 
 def comments(module: Module) -> Iterator[tuple[int, str]]:

@@ -57,7 +57,7 @@ def splice_statements(statements: Statements, edits: Sequence[Edit]) -> Iterator
         lines.add_header(block)
     outermost = frozenset(node for node in deleted if not is_inside(statements, node, deleted))
     deletes = find_deletes(blocks, outermost, anchors)
-    yield from blocks.splices()
+    yield from blocks.splices(outermost)
     yield from splice_deletes(lines, deletes)
     yield from lines.splices(deletes.gone)
 

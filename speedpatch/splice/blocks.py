@@ -86,10 +86,10 @@ class Blocks:
             yield from (block for block in self.found.get(id(position.body), ()) if block.covers(position.index, side))
             around, side = position.parent, "at"
 
-    def splices(self) -> Iterator[Splice]:
+    def splices(self, deleted: frozenset[ast.stmt]) -> Iterator[Splice]:
         """The indentation of all lines in blocks."""
         for block in self:
-            if block.is_else:
+            if block.is_else and block.body[0] not in deleted:
                 start = self.statements.text.start(block.body[0])
                 yield Splice(start, start + len("el"), "", Kind.REPLACE)
             yield from self.indent_lines(block)

@@ -49,17 +49,19 @@ def splice_deletes(lines: NewLines, deletes: Deletes) -> Iterator[Splice]:
         yield Splice(statements.start(node), statements.text.end(node), "pass", Kind.REPLACE)
     rows = [statements.row(node) for node in deletes.gone]
     for row in {row.statements[0]: row for row in rows}.values():
-        if row.statements[0] not in lines.broken:
-            yield from delete_in_row(lines, row, deletes.gone)
+        if row.statements[0] in lines.broken:
+            continue
+        if deletes.gone.issuperset(row.statements):
+            yield Splice(statements.head(row.statements[0]), statements.tail(row.statements[-1]), "", Kind.DELETE)
+        elif statements.is_continued(row):
+            lines.broken.add(row.statements[0])
+        else:
+            yield from delete_in_row(statements, row, deletes.gone)
 
 
-def delete_in_row(lines: NewLines, row: Row, gone: frozenset[ast.stmt]) -> Iterator[Splice]:
-    """Remove statements of a row that stays one line, or the whole line."""
-    statements = lines.statements
+def delete_in_row(statements: Statements, row: Row, gone: frozenset[ast.stmt]) -> Iterator[Splice]:
+    """Remove statements of a row that stays one line."""
     kept = [index for index, node in enumerate(row.statements) if node not in gone]
-    if not kept:
-        yield Splice(statements.head(row.statements[0]), statements.tail(row.statements[-1]), "", Kind.DELETE)
-        return
     for index, node in enumerate(row.statements):
         if node in gone and index < kept[0]:
             yield Splice(statements.start(node), statements.start(row.statements[index + 1]), "", Kind.REPLACE)

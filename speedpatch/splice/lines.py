@@ -100,8 +100,15 @@ class NewLines:
 
     def is_emptied(self, offset: int, deleted: frozenset[ast.stmt]) -> bool:
         """Whether the line that ends the text at an offset is deleted."""
-        rows = [self.statements.row(node) for node in deleted if self.statements.tail(node) == offset]
-        return any(deleted.issuperset(row.statements) for row in rows)
+        last = next((node for node in deleted if self.statements.tail(node) == offset), None)
+        if last is None:
+            return False
+        row = self.statements.row(last)
+        is_fresh = not row.suite
+        for node in row.statements:
+            is_fresh = (is_fresh or node in self.at_statement) and node in deleted
+        has_comment = "#" in self.statements.text.text[self.statements.text.end(last) : offset]
+        return is_fresh and not (has_comment and row.statements[0] in self.broken)
 
     def break_row(self, row: Row, deleted: frozenset[ast.stmt]) -> Iterator[Splice]:
         """Give every statement of a row a line of its own, below the header if it has one."""
@@ -121,8 +128,17 @@ class NewLines:
             if not is_kept:
                 yield Splice(begin, text.end(node), "", Kind.DELETE)
             begin, is_fresh = text.end(node), is_fresh and not is_kept
-        if is_fresh:
-            yield Splice(begin, self.statements.tail(row.statements[-1]), "", Kind.DELETE)
+        if row.statements[-1] in deleted:
+            yield self.clean_end(row.statements[-1], is_fresh)
+
+    def clean_end(self, last: ast.stmt, is_fresh: bool) -> Splice:
+        """Remove what is left of a row behind a deleted statement, save a comment."""
+        begin, end = self.statements.text.end(last), self.statements.tail(last)
+        rest = self.statements.text.text[begin:end]
+        comment = rest.find("#")
+        if comment >= 0:
+            return Splice(begin, begin + comment, self.blocks.indent(last) if is_fresh else "  ", Kind.DELETE)
+        return Splice(begin, end if is_fresh else begin + len(rest.rstrip("\r\n")), "", Kind.DELETE)
 
     def render(self, offset: int, lines: Sequence[Line], is_fresh: bool) -> str:
         """The lines to add at an offset: with their endings, or behind one where the text ends without."""

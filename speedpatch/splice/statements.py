@@ -125,6 +125,12 @@ class Statements:
         suite = first == 0 and not self.text.starts_line(self.text.lead(self.start(body[0])))
         return Row(tuple(body[first : last + 1]), suite)
 
+    def is_continued(self, row: Row) -> bool:
+        """Whether a backslash stands between the statements of a row, or behind the header in front of it."""
+        ends = [self.head(row.statements[0]), *(self.text.end(node) for node in row.statements)]
+        gaps = [self.text.text[end : self.start(node)] for end, node in zip(ends, row.statements, strict=False)]
+        return any("\\" in gap for gap in gaps)
+
     def previous(self, statement: ast.stmt) -> ast.stmt | None:
         """The statement before this one in its body."""
         position = self.position(statement)

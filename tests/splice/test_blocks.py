@@ -287,7 +287,7 @@ DELETES = [
         "  \na; b; c\n", [delete("a"), insert("after", "a")], "  \nnew()\nb\nc\n", id="first, insertion in the row"
     ),
     pytest.param(
-        "a; b # d\nc\n", [delete("b"), insert("after", "a")], "a\nnew()\nc\n", id="last, insertion in the row"
+        "a; b # d\nc\n", [delete("b"), insert("after", "a")], "a\nnew()\n# d\nc\n", id="last, insertion in the row"
     ),
     pytest.param("a\nb", [delete("b")], "a", id="no final newline"),
     pytest.param("a\nb", [delete("b"), insert("after", "b")], "a\nnew()", id="no final newline, insertion"),

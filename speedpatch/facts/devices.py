@@ -29,6 +29,10 @@ def find_device(facts: Facts) -> Device:
     """The device of the program's training, from how things are moved; the script's trained models count first."""
     moves = list(find_moves(facts))
     ranks = {call: rank(facts, call) for call, _ in moves}
+    if not any(move.kind == "object" for _, move in moves) and any(
+        move.kind == "cuda" and facts.in_script(call) for call, move in moves
+    ):
+        return Device("cuda")  # without CUDA the program would not even start
     for wanted in sorted(set(ranks.values())):
         away = [move for call, move in moves if ranks[call] == wanted and move.kind != "cpu"]
         if away:
@@ -78,7 +82,8 @@ def read_move(facts: Facts, call: ast.Call) -> Device | None:
         condition = guard(facts, call)
         if condition is None:
             return Device("cuda")
-        return Device("flag", condition) if is_flag(facts, condition) else Device("unknown")
+        known = condition in facts.tree.parents and is_flag(facts, condition)
+        return Device("flag", condition) if known else Device("unknown")
     if call.func.attr != "to":
         return None
     argument = next((item.value for item in call.keywords if item.arg == "device"), call.args[0] if call.args else None)
@@ -91,12 +96,18 @@ def guard(facts: Facts, call: ast.Call) -> ast.expr | None:
     for up in facts.tree.above(call):
         if isinstance(up, (*FUNCTIONS, ast.ClassDef, ast.Module)):
             return None
-        if isinstance(up, ast.IfExp) and inner is up.body:
-            return up.test
-        if isinstance(up, ast.If) and inner in up.body:
-            return up.test
+        if isinstance(up, ast.IfExp) and inner is not up.test:
+            return up.test if inner is up.body else ast.UnaryOp(ast.Not(), up.test)
+        if isinstance(up, ast.If) and inner is not up.test and not holds_training(facts, up):
+            return up.test if inner in up.body else ast.UnaryOp(ast.Not(), up.test)
         inner = up
     return None
+
+
+def holds_training(facts: Facts, node: ast.If) -> bool:
+    """Whether a condition is about more than the device: the main guard, or one around the training as well."""
+    names = {item.id for item in ast.walk(node.test) if isinstance(item, ast.Name)}
+    return "__name__" in names or any(node in facts.tree.above(site.call) for site in facts.sites.backwards)
 
 
 def is_flag(facts: Facts, test: ast.expr) -> bool:
@@ -148,10 +159,18 @@ def places_of(facts: Facts, value: Value, depth: int = 0) -> Iterator[str]:
 def moved_before(facts: Facts, values: Values, before: ast.AST) -> bool:
     """Whether objects have been moved to a device in the same scope ahead of a place."""
     scope = facts.tree.scope(before)
+    wanted = unwrapped(facts, values)
     return any(
-        facts.tree.scope(call) is scope and position(call) < position(before) and facts.values(receiver(call)) & values
+        facts.tree.scope(call) is scope
+        and position(call) < position(before)
+        and unwrapped(facts, facts.values(receiver(call))) & wanted
         for call, _ in find_moves(facts)
     )
+
+
+def unwrapped(facts: Facts, values: Values) -> Values:
+    """Objects without DataParallel and the like around them."""
+    return frozenset().union(*(facts.sites.unwrap(value) for value in values))
 
 
 def default_device(facts: Facts) -> Device | None:

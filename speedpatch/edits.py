@@ -62,7 +62,8 @@ class Delete:
 class Wrap:
     """Indent the statements first..last (neighbours in one body) under `header`, such as `with x:`.
 
-    `Insert`s before `first` stay outside, before the header; those after `last` stay outside, behind it.
+    `Insert`s before `first` stay outside, before the header; those after `last` stay outside, behind it. So do
+    comments above `first`. Of several around the same statements the later is outside.
     """
 
     path: Path
@@ -73,7 +74,7 @@ class Wrap:
 
 @dataclass(frozen=True)
 class AddArgument:
-    """Add an argument to a call (`text` such as `scaler` or `enabled=True`); a class header's bases count too.
+    """Add an argument to a call (`text` such as `scaler` or `enabled=True`), also in a formatted string.
 
     `after`: the argument of this call that it goes behind; None: at the end (before `**kwargs`, and a
     positional one before all keywords).
@@ -113,7 +114,10 @@ class AddEntry:
 
 @dataclass(frozen=True)
 class Import:
-    """Add an import line once, behind the imports at the top of the module (never before `from __future__`)."""
+    """Add an import line once, behind the imports at the top of the module (never before `from __future__`).
+
+    Calls and settings between imports (`os.environ[...] = ...`) belong to the top: what they do must come first.
+    """
 
     path: Path
     text: str

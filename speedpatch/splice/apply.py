@@ -29,6 +29,8 @@ def splice_edits(module: Module, edits: Sequence[Edit]) -> Module:
         return splice(module, edits) if edits else module
     except Conflict as conflict:
         raise PatchError(f"{path}:{module.line(conflict.node)}: {conflict.reason}") from None
+    except SyntaxError as error:
+        raise PatchError(f"{path}: an import is no valid Python: {error.msg}") from None
     except SourceError as error:
         raise PatchError(f"the edits give no valid Python: {error}") from None
 
@@ -52,7 +54,7 @@ def splice_statements(statements: Statements, edits: Sequence[Edit]) -> Iterator
     lines = NewLines(statements, blocks)
     inserts = [edit for edit in pick(edits, Insert) if not is_lost(statements, edit, deleted)]
     anchors = [lines.insert(edit, order) for order, edit in enumerate(inserts)]
-    add_imports(lines, pick(edits, Import))
+    add_imports(lines, pick(edits, Import), deleted)
     for block in blocks:
         lines.add_header(block)
     outermost = frozenset(node for node in deleted if not is_inside(statements, node, deleted))
@@ -76,12 +78,12 @@ def is_inside(statements: Statements, node: ast.stmt, deleted: frozenset[ast.stm
     return around is not None
 
 
-def add_imports(lines: NewLines, imports: Iterable[Import]) -> None:
+def add_imports(lines: NewLines, imports: Iterable[Import], deleted: frozenset[ast.stmt]) -> None:
     """Add import lines that are not at the top already."""
-    body = lines.statements.tree.body
-    present = {ast.dump(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom))}
+    place = find_place(lines.statements)
+    above = lines.statements.above(place.anchor) if place.anchor else []
+    present = {ast.dump(node) for node in above if node not in deleted}
     wanted = dict.fromkeys(edit.text for edit in imports)
     texts = [text for text in wanted if ast.dump(ast.parse(text).body[0]) not in present]
     if texts:
-        place = find_place(lines.statements)
         lines.add_import(place.anchor, place.offset, "\n".join([*[""] * place.above, *texts, *[""] * place.below]))

@@ -131,6 +131,11 @@ class Statements:
         gaps = [self.text.text[end : self.start(node)] for end, node in zip(ends, row.statements, strict=False)]
         return any("\\" in gap for gap in gaps)
 
+    def above(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements of a body down to this one."""
+        position = self.position(statement)
+        return position.body[: position.index + 1]
+
     def previous(self, statement: ast.stmt) -> ast.stmt | None:
         """The statement before this one in its body."""
         position = self.position(statement)

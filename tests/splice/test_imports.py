@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.splice.builders import Build, apply, imports, insert, wrap
+from tests.splice.builders import Build, apply, delete, imports, insert, wrap
 
 NEW = imports("import new")
 
@@ -21,6 +21,11 @@ NEW = imports("import new")
         pytest.param(
             "import a\n", [NEW, imports("from b import c")], "import a\nimport new\nfrom b import c\n", id="two"
         ),
+        pytest.param(
+            "import a\nb\nimport new\n", [NEW], "import a\nimport new\nb\nimport new\n", id="there, but too late"
+        ),
+        pytest.param("import new\na\n", [NEW, delete("import")], "import new\na\n", id="there, but deleted"),
+        pytest.param("import a\n", [NEW, delete("import")], "import new\n", id="in place of a deleted one"),
         pytest.param("import a; b()\n", [NEW], "import a\nimport new\nb()\n", id="row"),
         pytest.param(
             "from a import (\n    b,\n)  # c\n\n\nclass D: pass\n",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.parity.helpers import cases_with, check_fixture, check_parity, load_case, run_pair
+from tests.parity.helpers import cases_with, check_active, check_fixture, check_parity, load_case, run_pair
 
 SHAPES = ("mnist_functions", "module_level", "trainer_class")
 AS_IS = [name for name in cases_with("amp") if load_case(name).settings.get("device") != "cuda"]
@@ -23,6 +23,20 @@ def test_amp_changes_no_bit_on_a_cpu(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", cases_with("amp"))
 def test_amp_is_active_and_close_on_a_device(name: str, tmp_path: Path) -> None:
     check_fixture(name, ["amp"], tmp_path, stand_in=True)
+
+
+@pytest.mark.parametrize("name", [name for name in cases_with("amp", amp_dtype="bfloat16") if name != "lbfgs"])
+def test_bfloat16_is_active_and_close(name: str, tmp_path: Path) -> None:
+    stand_in = load_case(name).settings.get("device") != "cpu"
+    check_fixture(name, ["amp"], tmp_path, amp_dtype="bfloat16", stand_in=stand_in)
+
+
+def test_lbfgs_still_learns_in_bfloat16(tmp_path: Path) -> None:
+    """A line search goes another way after the smallest difference, so that losses cannot be compared."""
+    pair = run_pair("lbfgs", ["amp"], tmp_path, amp_dtype="bfloat16", stand_in=True)
+    check_active(pair, ["amp"], "bfloat16", evaluation=False)
+    check_parity(pair, "changed")
+    assert pair.after.losses[-1] < pair.after.losses[0] / 2
 
 
 def compiled_cases(*flags: str) -> list[Any]:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from speedpatch.recorder import Tolerance, compare
-from tests.parity.helpers import Pair, cases_with, check_active, check_parity, load_case, run, run_pair
+from tests.parity.helpers import (
+    LONE_EVALUATIONS,
+    Pair,
+    cases_with,
+    check_active,
+    check_parity,
+    load_case,
+    run,
+    run_pair,
+)
 
 STEPS = 8
 FLOORS = 4.0
@@ -20,7 +29,7 @@ def test_is_active_and_close(name: str, flags: list[str], tmp_path: Path) -> Non
     if name not in cases_with(*flags):
         pytest.skip(f"{name} has no form with {' and '.join(flags)}")
     pair = run_pair(name, flags, tmp_path, steps=STEPS)
-    check_active(pair, flags)
+    check_active(pair, flags, evaluation=name not in LONE_EVALUATIONS)
     check_parity(pair, "close", tolerance=above_floor(name, flags, pair, tmp_path))
 
 

@@ -46,7 +46,7 @@ def is_part(program: Compile, call: ast.Call) -> bool:
 
 def tiny(program: Compile, model: Value) -> Iterator[Finding]:
     """A few linear layers, fed without a loader: each call is over before a compiled one has begun."""
-    if program.facts.sites.loaders or not program.layers[model].is_dense():
+    if not program.layers[model].is_dense() or reads_loader(program):
         return
     for site in program.backwards:
         loop = step_loop(program, site.call)
@@ -59,6 +59,19 @@ def tiny(program: Compile, model: Value) -> Iterator[Finding]:
             )
             yield program.declined(code, site.call, f"{what}: compiling takes longer than it saves, so leave it")
             return
+
+
+def reads_loader(program: Compile) -> bool:
+    """Whether anything is done with a loader; one that is only made, or handed back, feeds nothing."""
+    tree = program.facts.tree
+    made = frozenset(value for call in program.facts.sites.loaders for value in program.facts.values(call))
+    return any(
+        isinstance(node.ctx, ast.Load)
+        and program.facts.values(node) & made
+        and not isinstance(tree.statement(node), ast.Return)
+        for node in tree.parents
+        if isinstance(node, (ast.Name, ast.Attribute))
+    ) or any(isinstance(tree.parent(call), (ast.Call, ast.For)) for call in program.facts.sites.loaders)
 
 
 def step_loop(program: Compile, call: ast.Call) -> ast.stmt | None:

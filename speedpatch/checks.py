@@ -6,6 +6,7 @@ A check that fails means that an edit of ours is wrong.
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from speedpatch.line_checks import check_lines
 from speedpatch.sources import Module
 from speedpatch.splice.literals import LITERALS, TEMPLATES, walk
 
+DEEP = 4000
 UNDEFINED = ("UndefinedName", "UndefinedLocal", "UndefinedExport", "ImportStarUsage")
 
 
@@ -68,10 +70,14 @@ def undefined_names(module: Module) -> dict[str, int]:
     """The names that are used but defined nowhere, or perhaps in a star import, with their lines."""
     from pyflakes.checker import Checker  # It loads doctest and unittest, which takes longer than most patches.
 
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEP))  # pyflakes takes three calls for each `elif` of a chain, or term of a sum
     try:
         messages = Checker(ast.parse(module.source.text), filename=str(module.source.path)).messages
     except RecursionError:
         raise PatchError(f"{module.source.path}: expressions are nested too deeply to check") from None
+    finally:
+        sys.setrecursionlimit(limit)
     found = [message for message in messages if type(message).__name__ in UNDEFINED]
     return {str(message.message_args[0]): message.lineno for message in reversed(found)}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from speedpatch.facts import calls
 from speedpatch.facts.state import Binding, Environment, State
+from speedpatch.facts.tree import children
 from speedpatch.facts.values import (
     LIMIT,
     NOTHING,
@@ -21,6 +22,7 @@ from speedpatch.facts.values import (
     Member,
     Method,
     Pack,
+    Super,
     Value,
     Values,
     depth,
@@ -57,7 +59,7 @@ class Evaluator:
 
     def operation(self, node: ast.expr) -> Values:
         """Any other expression makes a new value out of its operands."""
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self.evaluate(child)
         return frozenset({Derived(node)})
@@ -73,6 +75,17 @@ class Evaluator:
         number = node.operand.value if isinstance(node.operand, ast.Constant) else None
         negative = isinstance(node.op, ast.USub) and isinstance(number, (int, float))
         return frozenset({Constant(-number) if negative and isinstance(number, (int, float)) else Derived(node)})
+
+    def on_BinOp(self, node: ast.BinOp) -> Values:
+        """An operation; a long sum is worked off in a loop, since it may be deeper than Python recurses."""
+        sums = [node]
+        while isinstance(left := sums[-1].left, ast.BinOp):
+            sums.append(left)
+        self.evaluate(left)
+        for item in reversed(sums):
+            self.evaluate(item.right)
+            self.state.values[item] = frozenset({Derived(item)})
+        return self.state.values[node]
 
     def on_Name(self, node: ast.Name) -> Values:
         """The local binding, else any binding of an enclosing scope, else a builtin."""
@@ -107,7 +120,7 @@ class Evaluator:
     def on_Attribute(self, node: ast.Attribute) -> Values:
         """An attribute, by the last assignment to that path here, else by what its object holds."""
         values = self.evaluate(node.value)
-        path = dotted(node)
+        path = dotted(node) if self.rooted else None
         binding = self.env.get(path) if path else None
         if binding is not None:
             self.state.reaching[node] = binding.definitions
@@ -146,8 +159,6 @@ class Evaluator:
 
     def super_attribute(self, value: Value, name: str) -> Values:
         """An attribute looked up behind a class, or of an object without a local class."""
-        from speedpatch.facts.values import Super
-
         if not isinstance(value, Super):
             return self.state.read(value, name)
         for base in self.state.bases(value.owner)[1:]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from speedpatch.facts.evaluate import Evaluator, dotted
 from speedpatch.facts.state import Binding, Environment, State, parameters_of, unknown_parameter
-from speedpatch.facts.tree import Scope, Tree, own_nodes
+from speedpatch.facts.tree import Scope, Tree, children, own_nodes
 from speedpatch.facts.values import (
     FUNCTIONS,
     NOTHING,
@@ -52,7 +52,7 @@ class Executor(Evaluator):
 
     def simple(self, statement: ast.stmt) -> None:
         """A statement that only evaluates."""
-        for child in ast.iter_child_nodes(statement):
+        for child in children(statement):
             if isinstance(child, ast.expr):
                 self.evaluate(child)
 
@@ -150,9 +150,16 @@ class Executor(Evaluator):
 
     def do_If(self, node: ast.If) -> bool:
         """Both branches, joined."""
-        self.evaluate(node.test)
-        before = dict(self.env)
-        ends = [self.branch(node.body, before), self.branch(node.orelse, before)]
+        ends: list[Environment | None] = []
+        while True:
+            self.evaluate(node.test)
+            before = dict(self.env)
+            ends.append(self.branch(node.body, before))
+            self.env = before
+            if len(node.orelse) != 1 or not isinstance(node.orelse[0], ast.If):
+                break
+            node = node.orelse[0]  # a loop, since `elif` goes on for longer than Python recurses
+        ends.append(self.env if self.block(node.orelse) else None)
         return self.join(ends)
 
     def join(self, ends: list[Environment | None]) -> bool:
@@ -168,10 +175,13 @@ class Executor(Evaluator):
         for _ in range(2):
             if callable(head):
                 head()
+            start = before
             if self.block(body):
                 before = merge([before, self.env])
             before = merge([before, *self.exits[-1]])
             self.env = dict(before)
+            if is_same(before, start):
+                break
         self.exits.pop()
         self.block(orelse)
         return True
@@ -301,9 +311,16 @@ def merge(environments: list[Environment]) -> Environment:
             mine = merged.get(name)
             if mine is None:
                 merged[name] = binding
-            elif mine is not binding:
+            elif mine is not binding and not (
+                binding.values <= mine.values and binding.definitions <= mine.definitions
+            ):
                 merged[name] = Binding(mine.values | binding.values, mine.definitions | binding.definitions)
     return merged
+
+
+def is_same(one: Environment, other: Environment) -> bool:
+    """Whether a merge has brought nothing new."""
+    return len(one) == len(other) and all(other.get(name) is binding for name, binding in one.items())
 
 
 def interpret(tree: Tree, imports: tuple[dict[str, int], ...]) -> State:

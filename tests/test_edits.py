@@ -162,5 +162,4 @@ def test_takes_time_in_proportion_to_length() -> None:
         apply_edits(module, edits)
         return process_time() - start
 
-    seconds(10)
-    assert seconds(800) < 20 * max(seconds(100), 0.005)
+    assert min(seconds(800) for _ in range(3)) < 32 * min(seconds(100) for _ in range(3))

@@ -38,16 +38,17 @@ def splice_edits(module: Module, edits: Sequence[Edit]) -> Module:
 def splice(module: Module, edits: Sequence[Edit]) -> Module:
     """Change the text and parse it again."""
     statements = Statements.of(module.source.text, module.tree)
-    splices = [*splice_statements(statements, edits), *splice_expressions(statements, edits)]
+    blocks = Blocks(statements)
+    splices = [*splice_statements(blocks, edits), *splice_expressions(blocks, edits)]
     text, origin = merge(statements.text, module.origin, splices)
     source = module.source.with_text(text)
     return change(module, source=source, tree=parse_text(source), origin=origin)
 
 
-def splice_statements(statements: Statements, edits: Sequence[Edit]) -> Iterator[Splice]:
-    """The splices of edits that add, remove or indent lines."""
+def splice_statements(blocks: Blocks, edits: Sequence[Edit]) -> Iterator[Splice]:
+    """The splices of edits that add, remove or indent lines; the new blocks are known from then on."""
+    statements = blocks.statements
     deleted = frozenset(edit.node for edit in pick(edits, Delete))
-    blocks = Blocks(statements)
     for order, wrap in enumerate(pick(edits, Wrap)):
         if not is_inside(statements, wrap.first, deleted):
             blocks.add(wrap, order)

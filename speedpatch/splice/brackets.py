@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from speedpatch.splice.blocks import Block, deepen
 from speedpatch.splice.merge import Kind, Splice
 from speedpatch.splice.text import Text
 
@@ -34,12 +35,16 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Addition:
-    """An item to add in front of the one with this index; at one index, those of smaller `rank` come first."""
+    """An item to add in front of the one with this index; at one index, those of smaller `rank` come first.
+
+    `blocks` are the new ones around it, from the inside out.
+    """
 
     bracket: Bracket
     index: int
     text: str
     rank: int = 0
+    blocks: tuple[Block, ...] = ()
 
 
 def read_bracket(text: Text, open: int, spans: Sequence[tuple[int, int]]) -> Bracket:
@@ -91,21 +96,31 @@ def add_items(text: Text, additions: Iterable[Addition]) -> Iterator[Splice]:
     for (_, index), group in places.items():
         ranked = sorted(group, key=lambda addition: addition.rank)
         texts = list(dict.fromkeys(addition.text for addition in ranked))
-        yield from add_at(text, group[0].bracket, index, texts)
+        yield from add_at(text, group[0].bracket, index, texts, group[0].blocks)
 
 
-def add_at(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> Iterator[Splice]:
+def add_at(text: Text, bracket: Bracket, index: int, texts: Sequence[str], blocks: Iterable[Block]) -> Iterator[Splice]:
     """Add items in front of the one with this index."""
     if not bracket.items:
         yield Splice(bracket.open, bracket.open, ", ".join(texts), Kind.ITEM)
     elif has_lines(text, bracket):
-        yield from add_lines(text, bracket, index, texts)
+        newline = text.newline(bracket.open) + indent_of_items(text, bracket, blocks)
+        yield from add_lines(text, bracket, index, texts, newline)
     elif index == 0:
         start = bracket.items[0].start
         yield Splice(start, start, "".join(f"{item}, " for item in texts), Kind.ITEM)
     else:
         end = bracket.items[index - 1].end
         yield Splice(end, end, "".join(f", {item}" for item in texts), Kind.ITEM)
+
+
+def indent_of_items(text: Text, bracket: Bracket, blocks: Iterable[Block]) -> str:
+    """The white space in front of an item on a line of its own, as the others have it."""
+    model = next(item for item in bracket.items if starts_line(text, item))
+    indent = text.text[text.line_start(model.start) : model.start]
+    for block in blocks:
+        indent = deepen(indent, block)
+    return indent
 
 
 def has_lines(text: Text, bracket: Bracket) -> bool:
@@ -119,14 +134,11 @@ def starts_line(text: Text, item: Item) -> bool:
     return not text.text[text.line_start(item.start) : item.start].strip()
 
 
-def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) -> Iterator[Splice]:
-    """Add items on lines of their own."""
+def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str], newline: str) -> Iterator[Splice]:
+    """Add items on lines of their own; `newline` leads to their column."""
     neighbour = bracket.items[max(index - 1, 0)]
-    model = neighbour if starts_line(text, neighbour) else bracket.items[1]
-    indent = text.text[text.line_start(model.start) : model.start]
-    newline = text.newline(neighbour.start)
     if index == 0:
-        lines = "".join(f"{item},{newline}{indent}" for item in texts)
+        lines = "".join(f"{item},{newline}" for item in texts)
         yield Splice(neighbour.start, neighbour.start, lines, Kind.ITEM)
         return
     is_last = neighbour.comma is None
@@ -134,8 +146,8 @@ def add_lines(text: Text, bracket: Bracket, index: int, texts: Sequence[str]) ->
         yield Splice(neighbour.end, neighbour.end, ",", Kind.ITEM)
     behind = neighbour.end if is_last else (neighbour.comma or 0) + 1
     end = end_of_comment(text.text, behind)
-    lines = f",{newline}{indent}".join(texts) + ("" if is_last else ",")
-    yield Splice(end, end, f"{newline}{indent}{lines}", Kind.ITEM, (1,))
+    lines = f",{newline}".join(texts) + ("" if is_last else ",")
+    yield Splice(end, end, newline + lines, Kind.ITEM, (1,))
 
 
 def end_of_comment(text: str, offset: int) -> int:

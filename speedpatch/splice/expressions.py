@@ -6,9 +6,11 @@ import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as change
 
 from speedpatch.edits import AddArgument, AddEntry, AddParameter, Around, Delete, Edit, Replace, pick
 from speedpatch.splice import calls
+from speedpatch.splice.blocks import Blocks
 from speedpatch.splice.brackets import Addition, add_items
 from speedpatch.splice.literals import walk, walk_statement
 from speedpatch.splice.merge import Kind, Splice
@@ -16,20 +18,26 @@ from speedpatch.splice.statements import Statements
 from speedpatch.splice.text import Conflict, Text
 
 
-def splice_expressions(statements: Statements, edits: Sequence[Edit]) -> Iterator[Splice]:
+def splice_expressions(blocks: Blocks, edits: Sequence[Edit]) -> Iterator[Splice]:
     """The splices of edits inside statements."""
+    statements, text = blocks.statements, blocks.statements.text
     kept = keep_edits(statements, edits)
-    text = statements.text
     for edit in unique_replaces(pick(kept, Replace)):
         yield replace(text, edit, *span(statements, edit.node))
     for order, around in enumerate(pick(kept, Around)):
         yield from surround(text, around, *span(statements, around.node), order)
     for call in dict.fromkeys(edit.call for edit in pick(kept, AddArgument)):
         yield from calls.enclose_generator(text, call)
-    additions = [calls.add_argument(text, edit) for edit in pick(kept, AddArgument)]
-    additions += [calls.add_entry(text, edit) for edit in pick(kept, AddEntry)]
-    additions += add_parameters(statements, pick(kept, AddParameter))
+    additions = [within(blocks, edit.call, calls.add_argument(text, edit)) for edit in pick(kept, AddArgument)]
+    additions += [within(blocks, edit.node, calls.add_entry(text, edit)) for edit in pick(kept, AddEntry)]
+    additions += add_parameters(blocks, pick(kept, AddParameter))
     yield from add_items(text, additions)
+
+
+def within(blocks: Blocks, node: ast.expr | ast.stmt, addition: Addition) -> Addition:
+    """An addition that knows the new blocks around it."""
+    statement = node if isinstance(node, ast.stmt) else blocks.statements.around(node)
+    return change(addition, blocks=tuple(blocks.covering(statement, "at"))) if statement else addition
 
 
 def keep_edits(statements: Statements, edits: Iterable[Edit]) -> list[Edit]:
@@ -68,14 +76,15 @@ def unique_replaces(edits: Iterable[Replace]) -> Iterable[Replace]:
     return replaces.values()
 
 
-def add_parameters(statements: Statements, edits: Sequence[AddParameter]) -> Iterator[Addition]:
+def add_parameters(blocks: Blocks, edits: Sequence[AddParameter]) -> Iterator[Addition]:
     """Where added parameters go, function by function."""
     by_function: dict[calls.Function, list[AddParameter]] = {}
     for edit in edits:
         by_function.setdefault(edit.function, []).append(edit)
     for function, mine in by_function.items():
-        statements.position(function)
-        yield from calls.add_parameters(statements.text, function, mine)
+        blocks.statements.position(function)
+        for addition in calls.add_parameters(blocks.statements.text, function, mine):
+            yield within(blocks, function, addition)
 
 
 @dataclass(frozen=True)

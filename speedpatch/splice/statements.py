@@ -82,7 +82,7 @@ class Statements:
         return self.positions[statement]
 
     def around(self, node: ast.expr) -> ast.stmt | None:
-        """The innermost statement with a node between its ends; where decorators and formatted strings are, a guess."""
+        """The innermost statement with a node between its ends; for one in a formatted string, a guess."""
         index = bisect_right(self.starts, (node.lineno, node.col_offset)) - 1
         around = self.in_order[index] if index >= 0 else None
         while around and (around.end_lineno or 0, around.end_col_offset or 0) <= (node.lineno, node.col_offset):
@@ -92,12 +92,12 @@ class Statements:
     @cached_property
     def in_order(self) -> list[ast.stmt]:
         """All statements in the order of the text."""
-        return sorted(self.positions, key=lambda node: (node.lineno, node.col_offset))
+        return sorted(self.positions, key=begin)
 
     @cached_property
     def starts(self) -> list[tuple[int, int]]:
         """Where they start."""
-        return [(node.lineno, node.col_offset) for node in self.in_order]
+        return [begin(node) for node in self.in_order]
 
     def start(self, statement: ast.stmt) -> int:
         """Where a statement starts: at its first decorator if it has any."""
@@ -207,6 +207,13 @@ class Statements:
         steps = Counter(self.step(node) for node, position in self.positions.items() if position.index == 0)
         del steps[""]
         return steps.most_common(1)[0][0] if steps else "    "
+
+
+def begin(statement: ast.stmt) -> tuple[int, int]:
+    """The line and column of a statement, or of the first of its decorators."""
+    decorators = statement.decorator_list if isinstance(statement, Definition) else ()
+    first = decorators[0] if decorators else statement
+    return first.lineno, first.col_offset
 
 
 def is_text(statement: ast.stmt) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from speedpatch.errors import PatchError
-from tests.splice.builders import Build, apply, argument, around, entry, parameter, replace
+from tests.splice.builders import Build, apply, argument, around, entry, parameter, replace, wrap
 
 ARGUMENTS = [
     pytest.param("f()\n", [argument("f()", "a")], "f(a)\n", id="no arguments"),
@@ -98,6 +98,12 @@ ARGUMENTS = [
         "f(x, g(\n  y,\n))\n", [argument("f(x, g(\n  y,\n))", "a")], "f(x, g(\n  y,\n), a)\n", id="argument over lines"
     ),
     pytest.param("f('''\n''', x)\n", [argument("f('''\n''', x)", "a")], "f('''\n''', x, a)\n", id="string over lines"),
+    pytest.param(
+        "if x:\n  f(\n    x,\n  )\n",
+        [argument("f(\n    x,\n  )", "a"), wrap("f"), wrap("if")],
+        "with amp:\n  if x:\n    with amp:\n      f(\n        x,\n        a,\n      )\n",
+        id="one a line in a wrap",
+    ),
     pytest.param("f'{g(x)}'\n", [argument("g(x)", "a")], "f'{g(x, a)}'\n", id="call in a formatted string"),
     pytest.param("f('é', x)\n", [argument("f('é', x)", "a", after="'é'")], "f('é', a, x)\n", id="several bytes"),
 ]

@@ -28,7 +28,8 @@ def other_methods(program: Compile, model: Value) -> Iterator[Finding]:
         yield program.declined(
             code,
             item.call,
-            f"training calls {program.name(model)}.{item.method}(), which compile() does not reach: do the work in forward and call the model itself",
+            f"training calls {program.name(model)}.{item.method}(), which compile() does not reach: do the "
+            "work in forward and call the model itself",
         )
     if not methods and len(program.models) == 1:
         site = program.backwards[0].call

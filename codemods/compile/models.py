@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from speedpatch.codemod import Finding
 from speedpatch.facts.layers import Layers, comes_from_library
 from speedpatch.facts.setup import site_of
+from speedpatch.facts.sites import last_name
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import Constant, Derived, Instance, Pack, Value
@@ -58,7 +59,8 @@ def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Fin
         yield program.declined(
             "unknown-code",
             unknown.site,
-            f"{unknown.name} is not in the program, so what its forward does is not known: compile it by hand and compare the speed",
+            f"{unknown.name} is not in the program, so what its forward does is not known: compile it by hand "
+            "and compare the speed",
         )
     if isinstance(model, Instance) and model.local is not None:
         own = program.facts.state.class_attribute(model.local, "compile", model) | program.facts.state.class_attribute(
@@ -76,7 +78,8 @@ def sharded(program: Compile, model: Value) -> Iterator[Finding]:
         yield program.declined(
             "sharded",
             model.site,
-            f"{model.name.rsplit('.', 1)[-1]} splits the model up: compile the parts by hand, or shard with fully_shard",
+            f"{model.name.rsplit('.', 1)[-1]} splits the model up: compile the parts by hand, or shard with "
+            "fully_shard",
         )
 
 
@@ -89,13 +92,17 @@ def plain_container(program: Compile, model: Value) -> Iterator[Finding]:
         yield program.declined(
             "plain-container",
             site_of(program.facts, model),
-            "before torch 2.14 compile() in place does nothing for a plain torch.nn module: give it a class with a forward, or use --target-torch 2.14",
+            "before torch 2.14 compile() in place does nothing for a plain torch.nn module: give it a class "
+            "with a forward, or use --target-torch 2.14",
         )
 
 
 def data_parallel(program: Compile, model: Value, layers: Layers) -> Iterator[Finding]:
     """DataParallel copies a model in each step, and the copies are not compiled."""
-    reason = "DataParallel copies the model in each step, and compiling falls apart on the copies: with one process for each GPU (DistributedDataParallel)"
+    reason = (
+        "DataParallel copies the model in each step, and compiling falls apart on the copies: with one process "
+        "for each GPU (DistributedDataParallel)"
+    )
     for call in program.calls:
         if any(DATA_PARALLEL.fullmatch(name) for name in program.facts.sites.callee(call)):
             held = {
@@ -120,14 +127,16 @@ def recurrent(program: Compile, layers: Layers) -> Iterator[Finding]:
             yield program.declined(
                 "rnn",
                 part.site,
-                "recurrent layers run outside of compiled code, so there is nothing to gain: leave this model uncompiled",
+                "recurrent layers run outside of compiled code, so there is nothing to gain: leave this "
+                "model uncompiled",
             )
     for call in layers.calls():
         if any(PACKING.fullmatch(name) for name in program.facts.sites.callee(call)):
             yield program.declined(
                 "rnn",
                 call,
-                "packed sequences run outside of compiled code, so there is nothing to gain: leave this model uncompiled",
+                "packed sequences run outside of compiled code, so there is nothing to gain: leave this "
+                "model uncompiled",
             )
 
 
@@ -197,7 +206,7 @@ def is_mask(program: Compile, node: ast.AST) -> bool:
     return any(
         isinstance(site, ast.Compare)
         or (isinstance(site, ast.UnaryOp) and isinstance(site.op, ast.Invert))
-        or (isinstance(site, ast.Call) and isinstance(site.func, ast.Attribute) and site.func.attr in ("bool", "eq", "ne", "gt", "lt", "ge", "le"))
+        or (isinstance(site, ast.Call) and last_name(site) in ("bool", "eq", "ne", "gt", "lt", "ge", "le"))
         for site in sites
     )  # fmt: skip
 
@@ -215,7 +224,8 @@ def changing_attributes(program: Compile, model: Value, layers: Layers) -> Itera
                 yield program.declined(
                     "changing-attribute",
                     node,
-                    f"forward changes self.{attribute}, and each new value compiles the model again: keep it in a buffer or outside of the model",
+                    f"forward changes self.{attribute}, and each new value compiles the model again: keep it "
+                    "in a buffer or outside of the model",
                 )
     for node in program.set_up.outside_stores(model):
         statement = program.facts.tree.statement(node)
@@ -224,7 +234,8 @@ def changing_attributes(program: Compile, model: Value, layers: Layers) -> Itera
             yield program.declined(
                 "changing-attribute",
                 node,
-                f"the training loop sets .{node.attr} of the model, and each new value compiles it again: pass it to forward as a tensor",
+                f"the training loop sets .{node.attr} of the model, and each new value compiles it again: "
+                "pass it to forward as a tensor",
             )
 
 

@@ -14,7 +14,8 @@ from .context import Compile
 GRADIENTS = {"torch.autograd.grad", "torch.autograd.backward"}
 TRANSFORMS = ("torch.autograd.functional.", "torch.func.", "functorch.", "higher.", "learn2learn.", "torchopt.")
 HOOKS = {
-    "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
+    "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+    "register_full_backward_pre_hook",
     "register_backward_hook", "register_module_forward_hook", "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
 }  # fmt: skip
@@ -42,7 +43,10 @@ def find_program_hazards(program: Compile) -> Iterator[Finding]:
 
 def double_backward(program: Compile) -> Iterator[Finding]:
     """Gradients of gradients: penalties, meta-learning, differential equations."""
-    reason = "gradients are differentiated again, which a compiled model cannot do: leave this program uncompiled, or compile only models outside of that loss by hand"
+    reason = (
+        "gradients are differentiated again, which a compiled model cannot do: leave this program uncompiled, "
+        "or compile only models outside of that loss by hand"
+    )
     for call in program.calls:
         names = program.facts.sites.callee(call)
         if (is_on(call, "create_graph") and (names & GRADIENTS or last_name(call) in ("backward", "grad"))) or any(
@@ -61,7 +65,8 @@ def retained_graphs(program: Compile) -> Iterator[Finding]:
         ):
             yield program.declined(
                 "retain-graph", call,
-                "retain_graph=True needs buffers that a compiled backward pass gives away: add the losses up and call backward once, "
+                "retain_graph=True needs buffers that a compiled backward pass gives away: add the losses up "
+                "and call backward once, "
                 "or set torch._functorch.config.donated_buffer = False and compile by hand",
             )  # fmt: skip
 
@@ -73,7 +78,8 @@ def hooks(program: Compile) -> Iterator[Finding]:
             yield program.declined(
                 "hooks",
                 call,
-                f"{last_name(call)}() hooks a module, and a compiled one may skip its hooks in silence: return what the hook reads from forward instead",
+                f"{last_name(call)}() hooks a module, and a compiled one may skip its hooks in silence: "
+                "return what the hook reads from forward instead",
             )
         elif any(name.startswith("torch.nn.utils.prune.") for name in program.facts.sites.callee(call)):
             yield program.declined(
@@ -119,7 +125,8 @@ def default_tensor_type(program: Compile) -> Iterator[Finding]:
             yield program.declined(
                 "default-tensor-type",
                 call,
-                'the default tensor type is on CUDA, for the code of the compiler too: use torch.set_default_device("cuda")',
+                "the default tensor type is on CUDA, for the code of the compiler too: use "
+                'torch.set_default_device("cuda")',
             )
 
 
@@ -136,7 +143,8 @@ def other_processes(program: Compile) -> Iterator[Finding]:
             yield program.declined(
                 "processes",
                 call,
-                "the model is handed to other processes, which get it uncompiled: compile it in the function that they run",
+                "the model is handed to other processes, which get it uncompiled: compile it in the function "
+                "that they run",
             )
 
 
@@ -153,7 +161,8 @@ def moved_in_loop(program: Compile) -> Iterator[Finding]:
             yield program.declined(
                 "moved-in-loop",
                 call,
-                "the model moves to the CPU and back while it is trained, and is compiled anew each time: save model.state_dict() without moving it",
+                "the model moves to the CPU and back while it is trained, and is compiled anew each time: "
+                "save model.state_dict() without moving it",
             )
 
 
@@ -182,7 +191,8 @@ def taken_apart(program: Compile) -> Iterator[Finding]:
             yield program.declined(
                 "submodules",
                 call,
-                "the children of the model are used without it, and these calls are not compiled: give the part a class of its own and train that",
+                "the children of the model are used without it, and these calls are not compiled: give the "
+                "part a class of its own and train that",
             )
 
 

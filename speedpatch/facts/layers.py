@@ -1,4 +1,4 @@
-"""What a model is made of, as far as its code is in the program: layers, classes, and the functions that forward runs."""
+"""What a model is made of, as far as the program shows it: layers, classes, and the functions that forward runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a module is ready: behind its construction, weights, device and layout, before its wrappers and its training."""
+"""Where a module is ready: behind its construction, weights, device and layout, before wrappers and training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ LOADS = frozenset(
     {"load_state_dict", "load_weights", "load_from", "load_pretrained", "init_weights", "reset_parameters"}
 )
 TOOLS = (
-    "torch.nn.init.", "torch.nn.SyncBatchNorm.", "torch.nn.utils.", "torchsummary.", "torchsummaryX.", "torchinfo.", "thop.", "ptflops.", "fvcore.",
+    "torch.nn.init.", "torch.nn.SyncBatchNorm.", "torch.nn.utils.", "torchsummary.", "torchsummaryX.",
+    "torchinfo.", "thop.", "ptflops.", "fvcore.",
     "pytorch_model_summary.", "torchstat.", "torch.distributed.fsdp.fully_shard",
 )  # fmt: skip
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)

@@ -50,7 +50,8 @@ def script(*parts: str) -> str:
             id="behind a move on a line of its own",
         ),
         pytest.param(
-            "model = Net()\nmodel.load_state_dict(torch.load('w.pt'))\noptimizer = optim.SGD(model.parameters(), lr=0.1)",
+            "model = Net()\nmodel.load_state_dict(torch.load('w.pt'))\n"
+            "optimizer = optim.SGD(model.parameters(), lr=0.1)",
             "model = Net()\nmodel.load_state_dict(torch.load('w.pt'))\nmodel.compile()\n"
             "optimizer = optim.SGD(model.parameters(), lr=0.1)",
             id="behind the weights",

@@ -10,6 +10,7 @@ from speedpatch.edits import Around, Edit, Insert, Replace
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.state import external_names
+from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
 from .context import Amp
@@ -39,6 +40,7 @@ def find_leaks(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     """All edits and declines around regions."""
     yield from to_numpy(amp, regions)
     yield from to_products(amp, regions)
+    yield from outside_writes(amp, regions)
     for scope in covered(amp, regions):
         yield from constants(amp, scope)
         yield from buffer_writes(amp, scope)
@@ -255,6 +257,16 @@ def literal(node: ast.expr) -> float | None:
 
 
 # ---- buffers
+
+
+def outside_writes(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
+    """Writes of a region's outputs behind it."""
+    memo: dict[ast.AST, bool] = {}
+    for scope in {amp.facts.tree.scope(region.first): None for region in regions.all}:
+        for node in own_nodes(scope):
+            found = buffer_write(amp, node)
+            if found and not in_region(amp, node, regions) and is_downstream(amp.facts, found[1], memo):
+                yield from buffer_writes(amp, node)
 
 
 def buffer_writes(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:

@@ -41,6 +41,7 @@ GROWING = {
     "add_",
     "fill_",
 }
+CONTAINERS = {"torch.nn.Sequential", "torch.nn.ModuleList"}
 PASSING = {"list", "tuple", "iter", "reversed", "sorted", "set", "islice", "cycle", "chain", "prefetch"}
 
 
@@ -170,7 +171,21 @@ def instance_call(self: Evaluator, function: Instance, node: ast.Call) -> Values
     for inner in self.state.heap.get((function, "module"), NOTHING):
         if isinstance(inner, Instance):
             found |= instance_call(self, inner, node)
+    if function.name in CONTAINERS:
+        for inner in self.state.heap.get((function, "[]"), NOTHING):
+            if isinstance(inner, Instance) and inner != function:
+                instance_call(self, inner, node)
     return found or frozenset({Derived(node, function)})
+
+
+def contained(self: Evaluator, node: ast.Call) -> Values:
+    """The modules that a container is made of, given one by one, unpacked, or as a list."""
+    found = NOTHING
+    for argument in node.args:
+        inner = argument.value if isinstance(argument, ast.Starred) else argument
+        for value in self.state.values.get(inner, NOTHING):
+            found |= self.items(value, []) if isinstance(value, Pack) else {value}
+    return found
 
 
 def external_call(self: Evaluator, name: str, node: ast.Call) -> Values:
@@ -190,6 +205,8 @@ def external_call(self: Evaluator, name: str, node: ast.Call) -> Values:
         return iteration(self, last, node, first)
     if WRAPPER.fullmatch(name) or last in ("deepcopy", "DistributedDataParallel", "prepare"):
         self.state.store(made, "module", first)
+    if name in CONTAINERS:
+        self.state.store(made, "[]", contained(self, node))
     if name == "builtins.dict":
         pack = Pack(node)
         for keyword in node.keywords:

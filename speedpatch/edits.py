@@ -41,6 +41,7 @@ class Insert:
 
     At one place, smaller `slot` comes first. "first" puts them at the head of the body of a compound
     statement (behind a docstring), "last" at its end. Before a decorated definition is before its decorators.
+    Blank lines in the text are kept; a newline at its end is not needed.
     """
 
     path: Path

@@ -8,7 +8,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from speedpatch.errors import PatchError
 from speedpatch.sources import NEWLINE, Module
@@ -163,11 +163,19 @@ def comments(module: Module) -> Iterator[tuple[int, str]]:
 def check_endings(after: Module, old: Lines, new: Lines) -> None:
     """Raise PatchError when a line ends in another way than it did, or a new one than the lines around it do."""
     path = after.source.path
-    around = old[0][1] or "\n" if old else "\n"
-    for index, ((_, ending), origin) in enumerate(zip(new, after.origin, strict=True)):
-        following = next((old[number - 1][1] for number in after.origin[index:] if number), "") if not origin else ""
-        around = (old[origin - 1][1] if origin else "") or around
-        if ending not in ("", around, following) or (not ending and index + 1 < len(new)):
-            raise PatchError(f"{path}:{origin or index + 1}: the line ending is not the one around it")
+    own = [old[origin - 1][1] if origin else "" for origin in after.origin]
+    first = (old[0][1] if old else "") or "\n"
+    above, below = carry(own, first), carry(own[::-1], "")[::-1]
+    for index, (_, ending) in enumerate(new[:-1]):
+        allowed = {own[index]} if own[index] else {above[index], below[index]}
+        if not ending or ending not in allowed:
+            raise PatchError(f"{path}:{after.origin[index] or index + 1}: the line ending is not the one around it")
+    if old and new and new[-1][1] not in (own[-1] or above[-1], ""):
+        raise PatchError(f"{path}:{after.origin[-1] or len(new)}: the line ending is not the one around it")
     if old and new and bool(old[-1][1]) != bool(new[-1][1]):
         raise PatchError(f"{path}: the newline at the end of the file is not what it was")
+
+
+def carry(endings: Sequence[str], first: str) -> list[str]:
+    """For each line the last ending up to it, as far as there is one."""
+    return list(accumulate(endings, lambda last, ending: ending or last, initial=first))[1:]

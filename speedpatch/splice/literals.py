@@ -66,8 +66,9 @@ def lines_within(literal: str) -> Iterator[int]:
 
 
 def reindent(text: str, indent: str, unit: str) -> str:
-    """Statements written with four spaces a level, at an indentation and with its unit."""
-    lines = NEWLINE.split(text.rstrip("\r\n"))
+    """Statements written with four spaces a level, at an indentation and with its unit; they need no last newline."""
+    lines = NEWLINE.split(text)
+    lines = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
     inner = text_lines(text) if len(lines) > 1 else frozenset()
     return "\n".join(line if index in inner else place(line, indent, unit) for index, line in enumerate(lines))
 

@@ -210,6 +210,7 @@ INSERTS = [
     pytest.param("a  # c", [insert("after", "a"), insert("after", "a", "b")], "a  # c\nnew()\nb", id="two at the end"),
     pytest.param("a\r\nb\n", [insert("after", "a", "x\ny")], "a\r\nx\r\ny\r\nb\n", id="line ending of the neighbour"),
     pytest.param("a\n", [insert("before", "a", "x\n")], "x\na\n", id="text with a line ending"),
+    pytest.param("a\n", [insert("before", "a", "\nx\n\n")], "\nx\n\na\n", id="text with blank lines"),
     pytest.param(
         "if x:\n\ta\n",
         [insert("after", "a", "if y:\n    z\n\n    w")],

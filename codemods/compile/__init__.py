@@ -11,55 +11,94 @@ cannot gain (recurrent models, other methods than forward doing the work, tiny m
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from speedpatch.codemod import Codemod, Finding, Options
 from speedpatch.edits import Edit, Insert
 from speedpatch.facts import Facts
-from speedpatch.facts.reach import Obstacle
-from speedpatch.facts.setup import Ready, end
+from speedpatch.facts.setup import NotReady, Ready, end
 from speedpatch.facts.values import Value
 
 from .context import Compile
 from .gains import find_losses
 from .models import find_model_hazards
 from .presence import not_for_us
-from .programs import find_program_hazards
+from .programs import find_late_tracing, find_program_hazards
 
 
 def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
     """A line for each model that is trained, or the findings that say why there is none."""
     program = Compile(facts, options)
-    refusal = [*not_for_us(program)] or [*find_program_hazards(program)]
+    refusal = [*not_for_us(program)]
     if refusal:
         return refusal
-    found = {model: judge(program, model) for model in program.models}
-    return [*(item for item in found.values() if isinstance(item, Finding)), *insert_calls(program, found)]
+    hazards = {model: hazard for model in program.models if (hazard := find_hazard(program, model)) is not None}
+    refusal = [*find_program_hazards(program)]
+    if refusal:
+        return [*refusal, *hazards.values()]
+    return [*hazards.values(), *compile_models(program, [model for model in program.models if model not in hazards])]
 
 
-def judge(program: Compile, model: Value) -> Ready | Finding:
-    """Where to compile a model, or why not to."""
-    for finding in [*find_model_hazards(program, model), *find_losses(program, model)]:
-        return finding
-    place = program.set_up.ready(model)
-    return program.declined(place.code, place.node, place.reason) if isinstance(place, Obstacle) else place
+def find_hazard(program: Compile, model: Value) -> Finding | None:
+    """The first reason not to compile a model, if there is one."""
+    return next(chain(find_model_hazards(program, model), find_losses(program, model)), None)
 
 
-def insert_calls(program: Compile, found: dict[Value, Ready | Finding]) -> Iterator[Edit | Finding]:
+def compile_models(program: Compile, models: Sequence[Value]) -> Iterator[Edit | Finding]:
+    """The calls for models that nothing speaks against, where each is ready."""
+    set_up = program.set_up(models)
+    found: list[Ready] = []
+    for model in models:
+        places = set_up.ready(model)
+        if isinstance(places, NotReady):
+            yield refuse(program, places)
+        elif (late := next(find_late_tracing(program, model, places), None)) is not None:
+            yield late
+        else:
+            found += places
+    yield from insert_calls(program, found)
+
+
+def refuse(program: Compile, problem: NotReady) -> Finding:
+    """Why there is no place for the call."""
+    if problem.kind == "elsewhere":
+        return program.declined(
+            "model-elsewhere", problem.node, "the model is made in another file: name the script that makes it"
+        )
+    if problem.kind == "unbound":
+        return program.declined(
+            "model-unbound", problem.node, "the model has no name where it is made: assign it to a variable first"
+        )
+    if problem.kind == "several":
+        return program.declined(
+            "model-several",
+            problem.node,
+            "the model is made in several places: make it in one function that all of them call",
+        )
+    return program.declined(
+        "model-uncertain",
+        problem.node,
+        "this name may also stand for something that is not compiled: give the model that is trained a name of its own",
+    )
+
+
+def insert_calls(program: Compile, found: Iterable[Ready]) -> Iterator[Edit | Finding]:
     """The calls, once for each name at each place, and what there is to say of them."""
-    places: dict[int, list[Ready]] = defaultdict(list)
-    for place in found.values():
-        if isinstance(place, Ready) and place not in places[id(place.anchor)]:
-            places[id(place.anchor)].append(place)
+    together: dict[tuple[ast.stmt, str], list[Ready]] = defaultdict(list)
+    for place in dict.fromkeys(found):
+        together[place.anchor, place.where].append(place)
     mode = program.options.compile_mode
     arguments = f'mode="{mode}"' if mode else ""
-    for together in sorted(places.values(), key=lambda items: end(items[0].anchor)):
-        anchor = together[0].anchor
-        text = "\n".join(f"{place.path}.compile({arguments})" for place in together)
-        yield Insert(program.facts.path(anchor), anchor, "after", text)
-        for place in together:
-            yield program.finding("applied", "compile", anchor, f"{place.path} is compiled in place behind this line")
+    for places in sorted(together.values(), key=lambda places: end(places[0].anchor)):
+        anchor, where = places[0].anchor, places[0].where
+        text = "\n".join(f"{place.path}.compile({arguments})" for place in places)
+        yield Insert(program.facts.path(anchor), anchor, where, text)
+        for place in places:
+            side = "behind" if where == "after" else "before"
+            yield program.finding("applied", "compile", anchor, f"{place.path} is compiled in place {side} this line")
 
 
 CODEMOD = Codemod(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from speedpatch.codemod import Finding, Options
+from speedpatch.codemod import Finding, Options, Status
 from speedpatch.facts import Facts
 from speedpatch.facts.evaluate import dotted
+from speedpatch.facts.holders import Holders
 from speedpatch.facts.layers import Layers, layers_of
 from speedpatch.facts.modules import Modules
+from speedpatch.facts.preparation import Preparation
 from speedpatch.facts.setup import SetUp
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.values import FUNCTIONS, FunctionNode, Value
@@ -24,20 +27,17 @@ class Compile:
     facts: Facts
     options: Options
 
-    @cached_property
-    def modules(self) -> Modules:
-        """What is known of modules."""
-        return Modules(self.facts)
+    # ---- the code that a run of the script may reach
 
     @cached_property
     def scopes(self) -> frozenset[ast.AST]:
-        """The code that a run of the script may reach: all of the script, and what it calls elsewhere."""
-        reached: set[ast.AST] = {self.facts.script.tree}
-        stack = [node for node in self.facts.tree.parents if isinstance(node, FUNCTIONS) and self.facts.in_script(node)]
+        """All of the script, and what it calls elsewhere."""
         outgoing: dict[ast.AST, list[FunctionNode]] = defaultdict(list)
         for call, callees in self.facts.sites.reached.items():
             outgoing[self.facts.tree.scope(call)] += callees
-        stack += outgoing[self.facts.script.tree]
+        script = self.facts.script.tree
+        stack: list[ast.AST] = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
+        reached: set[ast.AST] = set()
         while stack:
             scope = stack.pop()
             if scope not in reached:
@@ -56,58 +56,78 @@ class Compile:
         found = [site for site in self.facts.sites.backwards if self.facts.tree.scope(site.call) in self.scopes]
         return tuple(sorted(found, key=lambda site: not self.facts.in_script(site.call)))
 
-    @property
-    def trains(self) -> bool:
-        """Whether a run of the script trains."""
-        return bool(self.backwards)
-
     def in_training_loop(self, node: ast.AST) -> bool:
         """Whether a node runs again while its program trains: in a loop that trains, or called from one."""
-        tree = self.facts.tree
         seen: set[ast.AST] = set()
         stack = [node]
         while stack:
             inner = stack.pop()
-            if any(self.facts.sites.contains_backward(loop) for loop in tree.loops(inner)):
+            if any(self.facts.sites.contains_backward(loop) for loop in self.facts.tree.loops(inner)):
                 return True
-            scope = tree.scope(inner)
+            scope = self.facts.tree.scope(inner)
             if scope not in seen:
                 seen.add(scope)
                 stack += self.facts.state.callers.get(scope, ())
         return False
 
+    # ---- the models
+
+    @cached_property
+    def modules(self) -> Modules:
+        """What is known of modules."""
+        return Modules(self.facts)
+
     @cached_property
     def models(self) -> tuple[Value, ...]:
         """The models that are trained in that code."""
-        work = self.modules.work
+        tree = self.facts.tree
+        uses = {model: self.modules.uses(model) for model in self.modules.trained}
         return tuple(
             model
-            for model in self.modules.trained
-            if not work[model] or any(self.facts.tree.scope(item.call) in self.scopes for item in work[model])
+            for model, found in uses.items()
+            if not found or any(tree.scope(use.call) in self.scopes for use in found)
         )
 
     @cached_property
-    def set_up(self) -> SetUp:
-        """Where they are ready."""
-        return SetUp(self.modules, frozenset(self.models))
+    def holders(self) -> Holders:
+        """Where the program holds them."""
+        return Holders(self.modules, frozenset(self.models))
+
+    def set_up(self, wanted: Iterable[Value]) -> SetUp:
+        """Where those of them are ready that are to be compiled."""
+        return SetUp(self.holders, Preparation(self.holders), frozenset(wanted))
 
     @cached_property
     def layers(self) -> dict[Value, Layers]:
         """What each is made of."""
         return {model: layers_of(self.modules, model) for model in self.models}
 
+    def is_about(self, node: ast.AST, model: Value) -> bool:
+        """Whether an expression may be a model, in a wrapper or not."""
+        return model in self.holders.raw(node)
+
     def name(self, model: Value) -> str:
         """How the program calls a model, for messages."""
-        for node in self.set_up.stores.get(model, ()):
-            path = dotted(node)
-            if path:
-                return path
-        return "the model"
+        paths = [dotted(node) for node in self.holders.stores.get(model, ())]
+        return next((path for path in paths if path), "the model")
+
+    # ---- what is said of it
 
     def declined(self, code: str, node: ast.AST, reason: str) -> Finding:
         """A decline at a node."""
         return self.finding("declined", f"compile.{code}", node, reason)
 
-    def finding(self, status: str, code: str, node: ast.AST, reason: str) -> Finding:
+    def finding(self, status: Status, code: str, node: ast.AST, reason: str) -> Finding:
         """A word on a node."""
-        return Finding(status, code, str(self.facts.path(node)), self.facts.line(node), reason)  # type: ignore[arg-type]
+        return Finding(status, code, str(self.facts.path(node)), self.facts.line(node), reason)
+
+
+def last_name(call: ast.Call) -> str:
+    """The last component of what is called."""
+    return (
+        call.func.attr
+        if isinstance(call.func, ast.Attribute)
+        else call.func.id
+        if isinstance(call.func, ast.Name)
+        else ""
+    )

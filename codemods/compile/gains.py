@@ -6,73 +6,75 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, External, Pack, Value
+from speedpatch.facts.values import FUNCTIONS, Derived, External, Pack, Value
+from speedpatch.facts.work import Use
 
 from .context import Compile
+
+FULL_BATCH = (
+    "all of the data goes through a few linear layers at once, so compiling takes longer than it saves: leave it "
+    "uncompiled"
+)
+WITHOUT_LOADER = (
+    "a few linear layers are trained without a loader, so compiling takes longer than it saves: leave it uncompiled"
+)
 
 
 def find_losses(program: Compile, model: Value) -> Iterator[Finding]:
     """Every reason that compiling a model would only cost time."""
-    yield from other_methods(program, model)
+    yield from past_the_call(program, model)
     yield from tiny(program, model)
 
 
-def other_methods(program: Compile, model: Value) -> Iterator[Finding]:
+def past_the_call(program: Compile, model: Value) -> Iterator[Finding]:
     """Training calls that go past `model(...)`."""
-    work = [item for item in program.modules.work.get(model, ()) if item.trains]
-    if any(item.method is None for item in work):
+    uses = [use for use in program.modules.uses(model) if use.trains]
+    if any(use.method is None for use in uses):
         return
-    methods = [item for item in work if item.method is not None]
-    for item in methods:
-        code = "submodules" if is_part(program, item.call) else "other-methods"
-        yield program.declined(
-            code,
-            item.call,
-            f"training calls {program.name(model)}.{item.method}(), which compile() does not reach: do the "
-            "work in forward and call the model itself",
-        )
-    if not methods and len(program.models) == 1:
+    name = program.name(model)
+    for use in uses:
+        if is_part(program, use):
+            yield program.declined(
+                "submodules",
+                use.call,
+                f"training calls {name}.{use.method}, a part of the model, which compile() does not reach: do the work "
+                "in forward and call the model itself",
+            )
+        else:
+            yield program.declined(
+                "other-methods",
+                use.call,
+                f"training calls {name}.{use.method}(), which compile() does not reach: do the work in forward and "
+                "call the model itself",
+            )
+    if not uses and len(program.models) == 1:
         site = program.backwards[0].call
         yield program.declined(
             "model-elsewhere",
             site,
-            f"where {program.name(model)} is called could not be found: call it in the function that computes the loss",
+            f"where {name} is called could not be found: call it in the function that computes the loss",
         )
 
 
-def is_part(program: Compile, call: ast.Call) -> bool:
+def is_part(program: Compile, use: Use) -> bool:
     """Whether what is called is a module inside the model."""
-    return any(program.facts.state.is_module(value) for value in program.facts.values(call.func))
+    return any(program.facts.state.is_module(value) for value in program.facts.values(use.call.func))
 
 
 def tiny(program: Compile, model: Value) -> Iterator[Finding]:
     """A few linear layers, fed without a loader: each call is over before a compiled one has begun."""
-    if not program.layers[model].is_dense() or reads_loader(program):
+    if program.facts.sites.loaders:
         return
-    for site in program.backwards:
-        loop = step_loop(program, site.call)
-        if loop is None or counts(program, loop):
-            full = loop is not None and is_full_batch(program, model, loop)
-            code, what = (
-                ("tiny-full-batch", "all of the data goes through a few linear layers at once")
-                if full
-                else ("tiny-model", "a few linear layers are trained without a loader")
-            )
-            yield program.declined(code, site.call, f"{what}: compiling takes longer than it saves, so leave it")
-            return
-
-
-def reads_loader(program: Compile) -> bool:
-    """Whether anything is done with a loader; one that is only made, or handed back, feeds nothing."""
-    tree = program.facts.tree
-    made = frozenset(value for call in program.facts.sites.loaders for value in program.facts.values(call))
-    return any(
-        isinstance(node.ctx, ast.Load)
-        and program.facts.values(node) & made
-        and not isinstance(tree.statement(node), ast.Return)
-        for node in tree.parents
-        if isinstance(node, (ast.Name, ast.Attribute))
-    ) or any(isinstance(tree.parent(call), (ast.Call, ast.For)) for call in program.facts.sites.loaders)
+    layers = program.layers[model]
+    loops = [(site, step_loop(program, site.call)) for site in program.backwards]
+    for site, loop in loops:
+        if loop is not None and not goes_over_data_of_its_own(program, loop):
+            continue
+        if loop is not None and layers.is_dense(embeddings=True) and is_full_batch(program, model, loop):
+            yield program.declined("tiny-full-batch", site.call, FULL_BATCH)
+        elif layers.is_dense():
+            yield program.declined("tiny-model", site.call, WITHOUT_LOADER)
+        return
 
 
 def step_loop(program: Compile, call: ast.Call) -> ast.stmt | None:
@@ -80,21 +82,18 @@ def step_loop(program: Compile, call: ast.Call) -> ast.stmt | None:
     tree = program.facts.tree
     scope = tree.scope(call)
     places = [call, scope, *program.facts.state.callers.get(scope, ())] if isinstance(scope, FUNCTIONS) else [call]
-    for place in places:
-        loops = [loop for loop in tree.loops(place) if isinstance(loop, LOOPS)]
-        if loops:
-            return loops[0]
-    return None
+    return next((tree.loops(place)[0] for place in places if tree.loops(place)), None)
 
 
-def counts(program: Compile, loop: ast.stmt) -> bool:
+def goes_over_data_of_its_own(program: Compile, loop: ast.stmt) -> bool:
     """Whether a loop goes over numbers or a list of the program, not over what may be a loader."""
     if not isinstance(loop, ast.For):
         return True
     calls = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Call)]
     values = program.facts.values(loop.iter)
     lists = bool(values) and all(isinstance(origin(value), Pack) and not calls for value in values)
-    return lists or any(last in ("range", "trange", "count") for node in calls for last in names_of(program, node))
+    names = [value.name for node in calls for value in program.facts.values(node.func) if isinstance(value, External)]
+    return lists or any(name.rsplit(".", 1)[-1] in ("range", "trange", "count") for name in names)
 
 
 def origin(value: Value) -> Value:
@@ -104,23 +103,14 @@ def origin(value: Value) -> Value:
     return value
 
 
-def names_of(program: Compile, call: ast.Call) -> list[str]:
-    """The last components of what a call may call."""
-    return [value.name.rsplit(".", 1)[-1] for value in program.facts.values(call.func) if isinstance(value, External)]
-
-
 def is_full_batch(program: Compile, model: Value, loop: ast.stmt) -> bool:
     """Whether what the model is given comes from outside the loop."""
-    tree = program.facts.tree
-    for item in program.modules.work[model]:
-        if not item.trains or item.method is not None:
-            continue
-        for node in [inner for argument in item.call.args for inner in ast.walk(argument)]:
-            if any(
-                loop in tree.above(definition) or definition is loop
-                for definition in program.facts.state.reaching.get(node, ())
-            ):
-                return False
-            if isinstance(node, ast.Call):
-                return False
-    return True
+    calls = [use.call for use in program.modules.uses(model) if use.trains and use.method is None]
+    nodes = [node for call in calls for argument in call.args for node in ast.walk(argument)]
+    return not any(isinstance(node, ast.Call) or is_made_in(program, node, loop) for node in nodes)
+
+
+def is_made_in(program: Compile, node: ast.AST, loop: ast.stmt) -> bool:
+    """Whether what an expression reads may have been bound by a loop."""
+    definitions = program.facts.state.reaching.get(node, frozenset())
+    return any(definition is loop or loop in program.facts.tree.above(definition) for definition in definitions)

@@ -11,7 +11,6 @@ from speedpatch.facts.values import FUNCTIONS, External, Instance
 from .context import Compile
 
 COMPILERS = {"torch.compile", "torch._dynamo.optimize"}
-SCRIPTING = {"torch.jit.script"}
 SWITCHES = {
     "transformers": "pass `torch_compile=True` to its TrainingArguments",
     "pytorch_lightning": "call `model.compile()` on the LightningModule before `trainer.fit`",
@@ -20,7 +19,7 @@ SWITCHES = {
     "deepspeed": "call `engine.compile()` behind `deepspeed.initialize`",
     "fastai": "call `learn.model.compile()` before `learn.fit`",
 }
-"""How each training engine compiles."""
+"""How to compile under each training engine, by its package."""
 
 
 def not_for_us(program: Compile) -> Iterator[Finding]:
@@ -28,50 +27,47 @@ def not_for_us(program: Compile) -> Iterator[Finding]:
     facts = program.facts
     present = next(find_compiled(program), None)
     if facts.engine is not None:
-        call = facts.engine[0]
-        names = sorted(name.split(".")[0] for name in facts.sites.callee(call))
-        switch = next((SWITCHES[name] for name in names if name in SWITCHES), "see its manual")
-        yield program.finding("not_applicable", "compile.engine", call, f"another engine runs the training: {switch}")
+        yield trained_by_engine(program, facts.engine[0])
     elif present is not None:
-        yield program.finding("already", "compile.already", present[0], present[1])
-    elif not program.trains:
-        yield program.finding(
-            "not_applicable",
-            "compile.no-training",
-            facts.script.tree,
-            "no backward pass found: this file trains nothing by itself",
-        )
+        yield program.finding("already", "compile.already", *present)
+    elif not program.backwards:
+        reason = "no backward pass found: this file trains nothing by itself"
+        yield program.finding("not_applicable", "compile.no-training", facts.script.tree, reason)
     elif not program.models:
-        yield from without_model(program)
+        yield without_model(program)
+
+
+def trained_by_engine(program: Compile, call: ast.Call) -> Finding:
+    """Another library runs the loop."""
+    packages = sorted(name.split(".")[0] for name in program.facts.sites.callee(call))
+    switch = next((SWITCHES[name] for name in packages if name in SWITCHES), "see its manual")
+    return program.finding("not_applicable", "compile.engine", call, f"another engine runs the training: {switch}")
 
 
 def find_compiled(program: Compile) -> Iterator[tuple[ast.AST, str]]:
-    """Where the program compiles or scripts models by itself, and with what."""
+    """Where the program compiles or scripts by itself, and what to say of it."""
     facts = program.facts
     for call in program.calls:
         names = facts.sites.callee(call)
         if names & COMPILERS:
             yield call, f"the program uses torch.compile{mode_of(program, call)} already"
         elif (
-            isinstance(call.func, ast.Attribute) and call.func.attr == "compile" and is_model(program, call.func.value)
+            isinstance(call.func, ast.Attribute) and call.func.attr == "compile" and is_module(program, call.func.value)
         ):
             yield call, f"the program compiles a model{mode_of(program, call)} already"
-        elif names & SCRIPTING and any(is_model(program, argument) for argument in call.args):
+        elif "torch.jit.script" in names and any(is_module(program, argument) for argument in call.args):
             yield call, "the model is scripted by torch.jit.script already"
-    for node in facts.tree.parents:
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            for item in node.decorator_list:
-                target = item.func if isinstance(item, ast.Call) else item
-                if any(isinstance(value, External) and value.name in COMPILERS for value in facts.values(target)):
-                    yield item, "the program uses torch.compile already"
+    definitions = [node for node in facts.tree.parents if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+    for item in [item for node in definitions for item in node.decorator_list]:
+        target = item.func if isinstance(item, ast.Call) else item
+        if any(isinstance(value, External) and value.name in COMPILERS for value in facts.values(target)):
+            yield item, "the program uses torch.compile already"
 
 
-def is_model(program: Compile, node: ast.expr) -> bool:
+def is_module(program: Compile, node: ast.expr) -> bool:
     """Whether an expression may be a module."""
-    facts = program.facts
-    return any(
-        facts.state.is_module(module) for value in facts.values(node) for module in program.modules.unwrap(value)
-    )
+    found = {module for value in program.facts.values(node) for module in program.modules.unwrap(value)}
+    return any(program.facts.state.is_module(module) for module in found)
 
 
 def mode_of(program: Compile, call: ast.Call) -> str:
@@ -80,22 +76,17 @@ def mode_of(program: Compile, call: ast.Call) -> str:
     return f" (mode={program.facts.text(mode)})" if mode is not None else ""
 
 
-def without_model(program: Compile) -> Iterator[Finding]:
+def without_model(program: Compile) -> Finding:
     """Training of something that is no module of this program."""
     site = program.backwards[0].call
     optimizers = program.facts.sites.trained
+    called = program.modules.work.called_outside
     visible = all(isinstance(value, Instance) and isinstance(value.site, ast.Call) for value in optimizers)
-    called = program.modules.called_outside()
     if visible and all(isinstance(module, Instance) for module in called) and (optimizers or not called):
-        yield program.finding(
-            "not_applicable",
-            "compile.no-model",
-            site,
-            "tensors are trained here, not a module: there is no model to compile",
-        )
-    else:
-        yield program.declined(
-            "model-elsewhere",
-            site,
-            "the model that is trained could not be followed to where it is made: name the script that makes it",
-        )
+        reason = "tensors are trained here, not a module: there is no model to compile"
+        return program.finding("not_applicable", "compile.no-model", site, reason)
+    return program.declined(
+        "model-elsewhere",
+        site,
+        "the model that is trained could not be followed to where it is made: name the script that makes it",
+    )

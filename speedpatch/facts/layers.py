@@ -1,4 +1,4 @@
-"""What a model is made of, as far as the program shows it: layers, classes, and the functions that forward runs."""
+"""What a model is made of, as far as its code is in the program: parts, and the functions that forward runs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,15 @@ from speedpatch.facts.modules import Modules
 from speedpatch.facts.sites import value_line
 from speedpatch.facts.values import Derived, External, Function, FunctionNode, Instance, Member, Method, Value
 
-KNOWN = re.compile(
-    r"(torch|torchvision|torchaudio|timm|transformers|einops|segmentation_models_pytorch|efficientnet_pytorch|pretrainedmodels|numpy|math|builtins)\b.*"
-)
-LIBRARIES = re.compile(r"(torchvision\.models|timm|transformers|segmentation_models_pytorch|efficientnet_pytorch)\b")
+LIBRARIES = re.compile(r"(torchvision|timm|transformers|segmentation_models_pytorch|efficientnet_pytorch)\b")
+KNOWN = re.compile(LIBRARIES.pattern + r"|(torch|torchaudio|einops|pretrainedmodels|numpy|math|builtins)\b")
+LOADED = {"torch.load", "torch.jit.load", "torch.hub.load"}
 DENSE = re.compile(
-    r"torch\.nn\.(modules\.\w+\.)?(Linear|Bilinear|Sequential|ModuleList|ModuleDict|Identity|Flatten|Unflatten|Dropout|AlphaDropout|BatchNorm1d|"
-    r"ReLU6?|LeakyReLU|PReLU|ELU|SELU|CELU|GELU|SiLU|Mish|Tanh|Sigmoid|Softmax|LogSoftmax|Softplus|Hardtanh|Parameter|Softsign|Threshold)"
+    r"torch\.nn\.(modules\.\w+\.)?(Linear|Bilinear|Sequential|ModuleList|ModuleDict|Identity|Flatten|Unflatten"
+    r"|Dropout|AlphaDropout|BatchNorm1d|ReLU6?|LeakyReLU|PReLU|ELU|SELU|CELU|GELU|SiLU|Mish|Tanh|Sigmoid|Softmax"
+    r"|LogSoftmax|Softplus|Softsign|Hardtanh|Threshold|Parameter)"
 )
-MIXING = {
-    "matmul",
-    "bmm",
-    "einsum",
-    "baddbmm",
-    "scaled_dot_product_attention",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "embedding",
-}
+MIXING = {"matmul", "bmm", "einsum", "baddbmm", "scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"}
 
 
 @dataclass(frozen=True)
@@ -61,37 +51,27 @@ class Layers:
     def unknown(self) -> Instance | None:
         """A part from a package of which nothing is known, if there is one."""
         for part in self.external():
-            last = part.name.rsplit(".", 1)[-1]
-            foreign = not KNOWN.fullmatch(part.name) and part.name.split(".")[0] not in sys.stdlib_module_names
-            if foreign and (last[:1].isupper() or part is self.model):
+            package, last = part.name.split(".")[0], part.name.rsplit(".", 1)[-1]
+            foreign = not KNOWN.match(part.name) and package not in sys.stdlib_module_names
+            if part.name in LOADED or (foreign and (last[:1].isupper() or part is self.model)):
                 return part
         return None
 
     def is_dense(self, embeddings: bool = False) -> bool:
         """Whether a model has nothing but linear layers, embeddings if wanted, and what goes between them."""
-        layers = [part for part in self.external() if part.name.startswith("torch.nn.") and "Loss" not in part.name]
-        mixes = any(isinstance(node, ast.MatMult) for node in self.nodes()) or any(
-            isinstance(call.func, ast.Attribute) and call.func.attr in MIXING for call in self.calls()
-        )
-        return (
-            bool(layers)
-            and not mixes
-            and all(DENSE.fullmatch(part.name) or (embeddings and part.name == "torch.nn.Embedding") for part in layers)
-        )
-
-
-def comes_from_library(model: Value) -> bool:
-    """Whether an unresolved object was got from a library of models, as in `torchvision.models.__dict__[name]()`."""
-    origin: Value | None = model
-    while isinstance(origin, (Derived, Member)):
-        origin = origin.base
-    return isinstance(origin, External) and bool(LIBRARIES.match(origin.name))
+        layers = [
+            part.name for part in self.external() if part.name.startswith("torch.nn.") and "Loss" not in part.name
+        ]
+        names = {call.func.attr for call in self.calls() if isinstance(call.func, ast.Attribute)}
+        mixes = bool(names & MIXING) or any(isinstance(node, ast.MatMult) for node in self.nodes())
+        plain = all(DENSE.fullmatch(name) or (embeddings and name == "torch.nn.Embedding") for name in layers)
+        return bool(layers) and plain and not mixes
 
 
 def layers_of(modules: Modules, model: Value) -> Layers:
     """Collect what a model is made of."""
     facts = modules.facts
-    parts = modules.inside(model)
+    parts = modules.parts.inside(model)
     functions: dict[FunctionNode, None] = {}
     for part in [model, *parts]:
         if isinstance(part, Instance) and part.local is not None:
@@ -107,9 +87,15 @@ def add_function(facts: Facts, function: FunctionNode, found: dict[FunctionNode,
     if function in found:
         return
     found[function] = None
-    for statement in function.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call):
-                for callee in facts.sites.local_callees(node):
-                    if callee.name != "__init__":
-                        add_function(facts, callee, found)
+    calls = [node for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    for callee in [callee for call in calls for callee in facts.sites.local_callees(call)]:
+        if callee.name != "__init__":
+            add_function(facts, callee, found)
+
+
+def comes_from_library(model: Value) -> bool:
+    """Whether an unresolved object was got from a library of models, as in `torchvision.models.__dict__[name]()`."""
+    origin: Value | None = model
+    while isinstance(origin, (Derived, Member)):
+        origin = origin.base
+    return isinstance(origin, External) and bool(LIBRARIES.match(origin.name))

@@ -40,7 +40,9 @@ IDS = [case.name for case in CASES]
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_results_are_those_reviewed(case: Path) -> None:
     for path, content in regenerate.results(case):
-        assert (path.read_bytes() if path.exists() else None) == content, f"{path}: run fixtures/regenerate.py and review"
+        assert (path.read_bytes() if path.exists() else None) == content, (
+            f"{path}: run fixtures/regenerate.py and review"
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)

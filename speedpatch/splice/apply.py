@@ -15,7 +15,7 @@ from speedpatch.splice.deletes import find_deletes, splice_deletes
 from speedpatch.splice.expressions import splice_expressions
 from speedpatch.splice.imports import find_place
 from speedpatch.splice.lines import NewLines
-from speedpatch.splice.merge import Splice, merge
+from speedpatch.splice.merge import Overlap, Splice, merge
 from speedpatch.splice.statements import Statements
 from speedpatch.splice.text import Conflict
 
@@ -29,6 +29,8 @@ def splice_edits(module: Module, edits: Sequence[Edit]) -> Module:
         return splice(module, edits) if edits else module
     except Conflict as conflict:
         raise PatchError(f"{path}:{module.line(conflict.node)}: {conflict.reason}") from None
+    except Overlap as overlap:
+        raise PatchError(f"{path}:{overlap.line}: two edits change the same text") from None
     except SyntaxError as error:
         raise PatchError(f"{path}: an import is no valid Python: {error.msg}") from None
     except SourceError as error:

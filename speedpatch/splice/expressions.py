@@ -44,8 +44,10 @@ def keep_edits(statements: Statements, edits: Iterable[Edit]) -> list[Edit]:
     """The edits inside statements that no other edit removes. Raises Conflict for ones that cannot be made."""
     edits = list(edits)
     anchors = [(edit, node) for edit in edits if (node := anchor_of(edit)) is not None]
-    plain = {edit.call for edit in pick(edits, AddArgument) if not set(edit.text) & set("'\"\\\n")}
-    refuse_templates(statements, (node for _, node in anchors if isinstance(node, ast.expr)), plain)
+    nodes = {node for _, node in anchors if isinstance(node, ast.expr)}
+    plain = {node for node in nodes if isinstance(node, ast.Call)}
+    plain -= {node for edit, node in anchors if not isinstance(edit, AddArgument) or set(edit.text) & set("'\"\\\n")}
+    refuse_templates(statements, nodes, plain)
     replaced = Spans.of(span(statements, edit.node) for edit in pick(edits, Replace))
     gone = Spans.of((statements.start(edit.node), statements.text.end(edit.node)) for edit in pick(edits, Delete))
     kept = []
@@ -112,8 +114,8 @@ class Spans:
 def refuse_templates(statements: Statements, nodes: Iterable[ast.expr], plain: set[ast.Call]) -> None:
     """Raise Conflict for a node inside a formatted string, or in no tree of ours.
 
-    A call in a string may get a `plain` argument, one without quotes, if it stands where its position says: before
-    Python 3.12 positions in strings can be off (https://peps.python.org/pep-0701/).
+    `plain` calls, which only get arguments without quotes, may be in a string if they stand where their position
+    says: before Python 3.12 positions in strings can be off (https://peps.python.org/pep-0701/).
     """
     wanted = set(nodes)
     for statement in {around for node in wanted if (around := statements.around(node))}:

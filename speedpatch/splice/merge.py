@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from speedpatch.errors import PatchError
 from speedpatch.parse import count_lines
 from speedpatch.sources import NEWLINE
 from speedpatch.splice.text import Text
@@ -23,6 +22,14 @@ class Kind(IntEnum):
     INDENT = 5
     AHEAD = 6
     REPLACE = 7
+
+
+class Overlap(Exception):
+    """Two splices change the same text, on this line of the user's file."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
 
 
 @dataclass(frozen=True)
@@ -94,15 +101,14 @@ class Result:
 
 
 def merge(before: Text, origin: Sequence[int], splices: Iterable[Splice]) -> tuple[str, tuple[int, ...]]:
-    """The text with all splices made, and the origin of each line. Raises PatchError when splices overlap."""
+    """The text with all splices made, and the origin of each line. Raises Overlap when two change the same text."""
     result = Result(before, origin)
     position = 0
     for splice in sorted(splices, key=lambda splice: (splice.start, splice.kind, splice.rank)):
         if splice.start < position and splice.kind is Kind.INDENT:
             continue
         if splice.start < position:
-            line = result.origin[before.line(splice.start)]
-            raise PatchError(f"edits overlap on line {line}")
+            raise Overlap(result.origin[before.line(splice.start)])
         result.keep(position, splice.start)
         result.put(splice)
         position = splice.end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from speedpatch.errors import PatchError
@@ -189,6 +191,12 @@ ENTRIES = [
 ]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters came with Python 3.12")
+def test_adds_a_parameter_behind_type_parameters() -> None:
+    before = "def f[T: (int, str), *U](x: T) -> T: 0\n"
+    assert apply(before, parameter("f", "a")).source.text == before.replace("x: T", "x: T, a")
+
+
 @pytest.mark.parametrize("before, edits, after", [*ARGUMENTS, *PARAMETERS, *ENTRIES])
 def test_adds_items(before: str, edits: list[Build], after: str) -> None:
     assert apply(before, *edits).source.text == after
@@ -203,6 +211,12 @@ def test_adds_items(before: str, edits: list[Build], after: str) -> None:
         pytest.param("def f(**x): 0\n", [parameter("f", "a", after="x")], "cannot add", id="behind keyword arguments"),
         pytest.param("def f(x): 0\n", [parameter("f", "a", after="y")], "no parameter y", id="behind an unknown one"),
         pytest.param("f'{g(x)}'\n", [argument("g(x)", "'a'")], "formatted string", id="quotes in a formatted string"),
+        pytest.param(
+            "f'{g(x)}'\n",
+            [argument("g(x)", "a"), argument("g(x)", "b='c'")],
+            "formatted string",
+            id="one of two with quotes in a formatted string",
+        ),
     ],
 )
 def test_refuses(text: str, edits: list[Build], reason: str) -> None:

@@ -55,6 +55,12 @@ def test_compile_is_active_and_close_on_a_cpu(name: str, tmp_path: Path) -> None
     check_fixture(name, ["compile"], tmp_path, stand_in=stand_in, codegen=name in SHAPES)
 
 
+# Their autograd functions carry `custom_fwd(device_type="cuda")`; on a GPU they run in test_gpu.py.
+ASK_FOR_CUDA = {"custom_function"}
+
+
 @pytest.mark.parametrize("name", compiled_cases("amp", "compile"))
 def test_both_are_active_and_close_on_a_device(name: str, tmp_path: Path) -> None:
+    if name in ASK_FOR_CUDA:
+        pytest.skip("compiled code asks for the autocast state of CUDA, which the stand-in keeps under the CPU's name")
     check_fixture(name, ["amp", "compile"], tmp_path, stand_in=True, codegen=False)

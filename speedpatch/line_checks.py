@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import accumulate, pairwise
 
 from speedpatch.errors import PatchError
@@ -17,6 +17,7 @@ from speedpatch.splice.literals import walk
 WORD = re.compile(r"\w+|[^\w\s]")
 BETWEEN = re.compile(r"[\s;\\]*")
 WHITE = " \t\f"
+PARTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 Lines = Sequence[tuple[str, str]]
 
 
@@ -29,13 +30,12 @@ def check_lines(before: Module, after: Module) -> None:
         if origin:
             pieces.setdefault(origin, []).append(index)
     texts = {number: [new[index][0].lstrip(WHITE) for index in indices] for number, indices in pieces.items()}
-    changed = [number for number in texts if not is_kept(old[number - 1][0].lstrip(WHITE), texts[number])]
-    for number in changed:
+    changed = {number for number in texts if not is_kept(old[number - 1][0].lstrip(WHITE), texts[number])}
+    for number in sorted(changed):
         check_words(before, old[number - 1][0].lstrip(WHITE), texts[number], number)
-    check_gone(before, frozenset(range(1, len(old) + 1)) - pieces.keys(), frozenset(changed))
-    check_comments(
-        before, after, {number for number in changed if "#" in old[number - 1][0] and not is_pass(texts[number])}
-    )
+    check_gone(before, frozenset(range(1, len(old) + 1)) - pieces.keys(), changed)
+    kept = {number for number in texts if number not in changed or not is_pass(texts[number])}
+    check_comments(before, after, kept, {number for number in changed if "#" in old[number - 1][0]})
     check_endings(after, old, new)
 
 
@@ -92,7 +92,7 @@ def check_words(before: Module, line: str, texts: Sequence[str], number: int) ->
         raise PatchError(f"{before.source.path}:{number}: only white space has changed here")
 
 
-def check_gone(before: Module, gone: frozenset[int], changed: frozenset[int]) -> None:
+def check_gone(before: Module, gone: Set[int], changed: Set[int]) -> None:
     """Raise PatchError when lines are gone that are not whole statements or parts of changed ones."""
     accounted: set[int] = set()
     lines = split_lines(before.source.text) if gone else ()
@@ -115,8 +115,14 @@ def logical_lines(tree: ast.Module) -> Iterator[tuple[int, int, bool]]:
             body = getattr(node, "body", None) or getattr(node, "cases", None)
             first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
             yield first, node.end_lineno or node.lineno, bool(body)
-            if body and isinstance(body[0], ast.stmt):
-                yield first, max(body[0].lineno - 1, node.lineno), False
+            if body:
+                yield first, header_end(node), False
+
+
+def header_end(node: ast.stmt) -> int:
+    """The last line of a block's own header."""
+    children = (child for child in ast.iter_child_nodes(node) if not isinstance(child, PARTS))
+    return max([node.lineno, *(getattr(inner, "end_lineno", 0) for inner in walk(children))])
 
 
 def trailing_comments(lines: Lines, first: int, last: int) -> set[int]:
@@ -131,7 +137,7 @@ def trailing_comments(lines: Lines, first: int, last: int) -> set[int]:
     return set(range(last + 1, end + 1))
 
 
-def trailing_blank_lines(lines: Lines, gone: frozenset[int]) -> set[int]:
+def trailing_blank_lines(lines: Lines, gone: Set[int]) -> set[int]:
     """The blank lines that end the text once the lines behind them are gone."""
     last = max((number for number in range(1, len(lines) + 1) if number not in gone), default=0)
     return {number for number in range(last + 1, len(lines) + 1) if not lines[number - 1][0].strip(WHITE)}
@@ -142,13 +148,12 @@ def indent_width(line: str) -> int:
     return len(line.expandtabs()) - len(line.expandtabs().lstrip(WHITE))
 
 
-def check_comments(before: Module, after: Module, changed: Container[int]) -> None:
+def check_comments(before: Module, after: Module, kept: Set[int], changed: Set[int]) -> None:
     """Raise PatchError when a comment on a changed line is not there any more."""
-    kept = frozenset(after.origin)
     there = Counter(text for _, text in comments(after)) if changed else Counter()
     for number, text in comments(before) if changed else ():
         there[text] -= number in kept
-        if there[text] < 0 and number in changed:
+        if there[text] < 0 and number in kept and number in changed:
             raise PatchError(f"{before.source.path}:{number}: the comment of this line is gone")
 
 

@@ -83,6 +83,13 @@ def test_passes_good_results(before: str, edits: list[Build]) -> None:
             "train.py:3: .*gone",
             id="comment gone in a block",
         ),
+        pytest.param(
+            "if 1:\n    # c\n    3\n",
+            "if 2:\n    3\n",
+            [1, 3],
+            "train.py:2: .*gone",
+            id="comment gone below a changed header",
+        ),
         pytest.param("x = (1,\n2)\n", "x = (1,\n)\n", [1, 0], "train.py:2: .*gone", id="part of a statement gone"),
         pytest.param("x = 1 # c\n", "x = 2\n", [1], "train.py:1: the comment", id="comment of a changed line"),
         pytest.param("x = 1 # c\n", "x = 1\n", [1], "train.py:1: ", id="comment of a line"),

@@ -12,6 +12,7 @@ is what a user waits, `cpu` is user plus system time of the process and its work
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from typing import TypeVar
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from speedpatch import registry
+from speedpatch.__main__ import GARBAGE
 from speedpatch.checks import check
 from speedpatch.codemod import Finding, Options
 from speedpatch.edits import Edit, apply_edits
@@ -294,6 +296,7 @@ def main() -> None:
     peers.add_argument("--tools")
     peers.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
+    gc.set_threshold(*GARBAGE)  # as the command does
     if given.command == "stages":
         show_stages(given.paths)
     elif given.command == "growth":

@@ -307,13 +307,12 @@ def merge(environments: list[Environment]) -> Environment:
         return dict(environments[0])
     merged: Environment = dict(environments[0])
     for other in environments[1:]:
-        for name, binding in other.items():
-            mine = merged.get(name)
+        known = merged.get
+        for name, binding in [item for item in other.items() if known(item[0]) is not item[1]]:
+            mine = known(name)
             if mine is None:
                 merged[name] = binding
-            elif mine is not binding and not (
-                binding.values <= mine.values and binding.definitions <= mine.definitions
-            ):
+            elif not (binding.values <= mine.values and binding.definitions <= mine.definitions):
                 merged[name] = Binding(mine.values | binding.values, mine.definitions | binding.definitions)
     return merged
 

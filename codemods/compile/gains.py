@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.facts.values import FUNCTIONS, Derived, External, Pack, Value
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import FUNCTIONS, Derived, External, FunctionNode, Pack, Value
 from speedpatch.facts.work import Use
 
 from .context import Compile
@@ -33,37 +34,39 @@ def past_the_call(program: Compile, model: Value) -> Iterator[Finding]:
         return
     name = program.name(model)
     for use in uses:
-        if is_part(program, use):
-            yield program.declined(
-                "submodules",
-                use.call,
-                f"training calls {name}.{use.method}, a part of the model, which compile() does not reach: do the work "
-                "in forward and call the model itself",
-            )
-        else:
-            yield program.declined(
-                "other-methods",
-                use.call,
-                f"training calls {name}.{use.method}(), which compile() does not reach: do the work in forward and "
-                "call the model itself",
-            )
+        yield not_reached(program, model, use)
     if not uses and len(program.models) == 1:
-        site = program.backwards[0].call
+        parts = [use for part in program.modules.parts.inside(model) for use in program.modules.uses(part)]
+        outside = [use for use in parts if program.modules.work.is_outside(use)]
+        for use in sorted(outside, key=lambda use: position(use.call)):
+            yield not_reached(program, model, use)
         yield program.declined(
             "model-elsewhere",
-            site,
+            program.backwards[0].call,
             f"where {name} is called could not be found: call it in the function that computes the loss",
         )
 
 
-def is_part(program: Compile, use: Use) -> bool:
-    """Whether what is called is a module inside the model."""
-    return any(program.facts.state.is_module(value) for value in program.facts.values(use.call.func))
+def not_reached(program: Compile, model: Value, use: Use) -> Finding:
+    """A training call of a part of a model, or of one of its methods."""
+    called = program.facts.text(use.call.func)
+    if any(program.facts.state.is_module(value) for value in program.facts.values(use.call.func)):
+        return program.declined(
+            "submodules",
+            use.call,
+            f"training calls {called}(), a part of the model, which compile() does not reach: do the work in forward "
+            "and call the model itself",
+        )
+    return program.declined(
+        "other-methods",
+        use.call,
+        f"training calls {called}(), which compile() does not reach: do the work in forward and call the model itself",
+    )
 
 
 def tiny(program: Compile, model: Value) -> Iterator[Finding]:
     """A few linear layers, fed without a loader: each call is over before a compiled one has begun."""
-    if program.facts.sites.loaders:
+    if reads_loader(program):
         return
     layers = program.layers[model]
     loops = [(site, step_loop(program, site.call)) for site in program.backwards]
@@ -75,6 +78,20 @@ def tiny(program: Compile, model: Value) -> Iterator[Finding]:
         elif layers.is_dense():
             yield program.declined("tiny-model", site.call, WITHOUT_LOADER)
         return
+
+
+def reads_loader(program: Compile) -> bool:
+    """Whether anything is done with a loader; one that is only made, or handed back, feeds nothing."""
+    tree = program.facts.tree
+    loaders = program.facts.sites.loaders
+    made = frozenset(value for call in loaders for value in program.facts.values(call))
+    return any(
+        isinstance(node.ctx, ast.Load)
+        and program.facts.values(node) & made
+        and not isinstance(tree.statement(node), ast.Return)
+        for node in (tree.parents if made else ())
+        if isinstance(node, (ast.Name, ast.Attribute))
+    ) or any(isinstance(tree.parent(call), (ast.Call, ast.For)) for call in loaders)
 
 
 def step_loop(program: Compile, call: ast.Call) -> ast.stmt | None:
@@ -106,11 +123,26 @@ def origin(value: Value) -> Value:
 def is_full_batch(program: Compile, model: Value, loop: ast.stmt) -> bool:
     """Whether what the model is given comes from outside the loop."""
     calls = [use.call for use in program.modules.uses(model) if use.trains and use.method is None]
-    nodes = [node for call in calls for argument in call.args for node in ast.walk(argument)]
-    return not any(isinstance(node, ast.Call) or is_made_in(program, node, loop) for node in nodes)
+    return not any(is_made_in(program, argument, loop, set()) for call in calls for argument in call.args)
 
 
-def is_made_in(program: Compile, node: ast.AST, loop: ast.stmt) -> bool:
-    """Whether what an expression reads may have been bound by a loop."""
-    definitions = program.facts.state.reaching.get(node, frozenset())
-    return any(definition is loop or loop in program.facts.tree.above(definition) for definition in definitions)
+def is_made_in(program: Compile, value: ast.expr, loop: ast.stmt, seen: set[ast.AST]) -> bool:
+    """Whether an expression is computed by a loop, or handed to a function by code that computes it there."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call):
+            return True
+        for definition in program.facts.state.reaching.get(node, frozenset()) - seen:
+            if definition is loop or loop in program.facts.tree.above(definition):
+                return True
+            if isinstance(definition, FUNCTIONS) and isinstance(node, ast.Name):
+                given = arguments_for(program, definition, node.id)
+                if any(is_made_in(program, argument, loop, {*seen, definition}) for argument in given):
+                    return True
+    return False
+
+
+def arguments_for(program: Compile, function: FunctionNode, name: str) -> list[ast.expr]:
+    """What the calls of a function give for one of its parameters."""
+    state = program.facts.state
+    bound = [state.arguments.get((call, function), {}) for call in state.callers.get(function, ())]
+    return [arguments[name] for arguments in bound if name in arguments]

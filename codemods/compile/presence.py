@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
-from speedpatch.facts.values import FUNCTIONS, External, Instance
+from speedpatch.facts.values import FUNCTIONS, External, Instance, Parameter, Value
 
 from .context import Compile
 
@@ -79,10 +79,7 @@ def mode_of(program: Compile, call: ast.Call) -> str:
 def without_model(program: Compile) -> Finding:
     """Training of something that is no module of this program."""
     site = program.backwards[0].call
-    optimizers = program.facts.sites.trained
-    called = program.modules.work.called_outside
-    visible = all(isinstance(value, Instance) and isinstance(value.site, ast.Call) for value in optimizers)
-    if visible and all(isinstance(module, Instance) for module in called) and (optimizers or not called):
+    if is_about_tensors(program):
         reason = "tensors are trained here, not a module: there is no model to compile"
         return program.finding("not_applicable", "compile.no-model", site, reason)
     return program.declined(
@@ -90,3 +87,18 @@ def without_model(program: Compile) -> Finding:
         site,
         "the model that is trained could not be followed to where it is made: name the script that makes it",
     )
+
+
+def is_about_tensors(program: Compile) -> bool:
+    """Whether everything that trains and that is called is in sight, and no module is trained."""
+    optimizers = program.facts.sites.trained
+    called = program.modules.work.called_outside
+    values = [value for call in program.calls for value in program.facts.values(call.func)]
+    visible = all(isinstance(value, Instance) and isinstance(value.site, ast.Call) for value in optimizers)
+    known = all(isinstance(module, Instance) for module in called)
+    return visible and known and bool(optimizers or not called) and not any(map(is_parameter, values))
+
+
+def is_parameter(value: Value) -> bool:
+    """Whether nothing is known of a value but that it is given to a function."""
+    return isinstance(value, Parameter)

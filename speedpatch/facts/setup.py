@@ -165,3 +165,15 @@ class SetUp:
 def end(node: ast.stmt) -> tuple[int, int]:
     """Where a statement ends, for ordering."""
     return node.end_lineno or node.lineno, node.end_col_offset or 0
+
+
+def behind_compiles(facts: Facts, statement: ast.stmt) -> ast.stmt:
+    """The last of the `model.compile()` lines directly behind a statement, or the statement: others go behind these."""
+    block = facts.tree.block(statement)
+    last = statement
+    for following in block[block.index(statement) + 1 :]:
+        call = following.value if isinstance(following, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "compile":
+            break
+        last = following
+    return last

@@ -57,7 +57,11 @@ def find_compiled(program: Compile) -> Iterator[tuple[ast.AST, str]]:
             yield call, f"the program compiles a model{mode_of(program, call)} already"
         elif "torch.jit.script" in names and any(is_module(program, argument) for argument in call.args):
             yield call, "the model is scripted by torch.jit.script already"
-    definitions = [node for node in facts.tree.parents if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+    definitions = [
+        node
+        for node in facts.tree.parents
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and (facts.in_script(node) or node in program.scopes)
+    ]
     for item in [item for node in definitions for item in node.decorator_list]:
         target = item.func if isinstance(item, ast.Call) else item
         if any(isinstance(value, External) and value.name in COMPILERS for value in facts.values(target)):

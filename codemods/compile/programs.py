@@ -26,6 +26,7 @@ HOOKS = {
     "register_module_full_backward_hook",
 }
 TRACING = {"torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export", "torch.fx.symbolic_trace"}
+GRAPHS = {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
 PROCESSES = ("torch.multiprocessing.", "multiprocessing.")
 AGAIN = (
     "gradients are differentiated again, which a compiled model cannot do: leave this program uncompiled, "
@@ -45,6 +46,10 @@ SPECTRAL = (
     "torch.nn.utils.parametrizations.spectral_norm"
 )
 DEFAULT_TYPE = "the default tensor type is on CUDA, for the compiler too: use torch.set_default_device instead"
+RECORDED = (
+    "the program records CUDA graphs of its own, in which nothing may be compiled: take them out, and use "
+    "--compile-mode reduce-overhead"
+)
 HANDED_ON = "other processes get the model uncompiled: compile it in the function that they run"
 MOVED = (
     "the model moves to the CPU and back while it is trained, and is compiled anew for each place: save "
@@ -79,6 +84,8 @@ def hazards_of_call(program: Compile, call: ast.Call) -> Iterator[Finding]:
         yield program.declined("hooks", call, PRUNED)
     if names & {"torch.nn.utils.spectral_norm", "torch.nn.utils.spectral_norm.spectral_norm"}:
         yield program.declined("spectral-norm", call, SPECTRAL)
+    if names & GRAPHS:
+        yield program.declined("cuda-graphs", call, RECORDED)
     if "torch.set_default_tensor_type" in names and "cuda" in program.facts.text(call):
         yield program.declined("default-tensor-type", call, DEFAULT_TYPE)
     if (last == "share_memory" and is_any_model(program, receiver(call))) or hands_to_processes(program, call):

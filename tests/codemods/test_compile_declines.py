@@ -140,6 +140,9 @@ def test_training_loops_that_are_fine(old: str, new: str) -> None:
             "compile.processes",
             id="handed to processes",
         ),
+        pytest.param(
+            f"{CONV}model = torch.cuda.make_graphed_callables(model, (x,))", "compile.cuda-graphs", id="CUDA graphs"
+        ),
         pytest.param(f"{CONV}model.share_memory()", "compile.processes", id="shared"),
         pytest.param("model = nn.DataParallel(nn.Conv2d(3, 8, 3))", "compile.data-parallel", id="DataParallel"),
         pytest.param("model = nn.LSTM(3, 8)", "compile.rnn", id="a recurrent layer"),

@@ -20,6 +20,7 @@ from speedpatch.facts import Facts
 from speedpatch.facts.devices import bound_before, find_device, moved_before
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Obstacle, Reach
+from speedpatch.facts.setup import behind_compiles
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
 
@@ -212,7 +213,11 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
         return
     on = f", enabled={condition}" if condition else ""
     text = f'{home.target(reach.name)} = {amp.torch("amp.GradScaler", home.anchor)}("{amp.device_type}"{on})'
-    yield Insert(amp.facts.path(home.anchor), home.anchor, "before" if home.before else "after", text, slot=2)
+    if home.before:
+        yield Insert(amp.facts.path(home.anchor), home.anchor, "before", text, slot=2)
+    else:
+        anchor = behind_compiles(amp.facts, home.anchor)
+        yield Insert(amp.facts.path(anchor), anchor, "after", text, slot=2)
 
 
 def model_condition(amp: Amp, reach: Reach) -> str | None:

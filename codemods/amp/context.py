@@ -49,6 +49,7 @@ class Amp:
         attributes = {
             node.attr for scope in [*concerned, *classes] for node in ast.walk(scope) if isinstance(node, ast.Attribute)
         }
+        attributes |= {item.arg for call in sites.calls for item in call.keywords if item.arg is not None}
         taken = attributes.union(*(self.facts.names_in(scope) for scope in [script, *concerned]))
         return next(
             name for name in [wanted, spare, *(f"{spare}_{number}" for number in range(2, 100))] if name not in taken

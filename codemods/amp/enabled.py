@@ -10,6 +10,7 @@ from speedpatch.edits import Insert
 from speedpatch.facts.devices import Device, binders, bound_before, device_expression, is_boolean, is_device_object
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Home, Obstacle, Reach, last_together
+from speedpatch.facts.setup import behind_compiles
 from speedpatch.facts.slices import Region
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import FUNCTIONS, Constant, External, FunctionNode
@@ -65,6 +66,7 @@ class Enabled:
             home.scope, home.anchor, test, [statement for scope, statement in uses if scope is home.scope]
         )
         where = "before" if home.before and anchor is home.anchor else "after"
+        anchor = anchor if where == "before" else behind_compiles(self.amp.facts, anchor)
         self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, where, f"{home.target(name)} = {test}", slot=1))  # type: ignore[arg-type]
         self.name = name
         self.variables[home.scope if home.owner is None else home.owner] = home.target(name)
@@ -88,6 +90,7 @@ class Enabled:
         binding = [item for item in binders(self.amp.facts, root, scope) if position(item) < position(before)]
         anchor = last_together(self.amp.facts, binding) if binding else None
         if anchor is not None and anchor in scope.body:
+            anchor = behind_compiles(self.amp.facts, anchor)
             self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, "after", f"{name} = {test}", slot=1))
         elif isinstance(scope, FUNCTIONS):
             self.inserts.append(Insert(self.amp.facts.path(scope), scope, "first", f"{name} = {test}", slot=1))

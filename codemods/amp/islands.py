@@ -94,7 +94,10 @@ def island(amp: Amp, call: ast.Call, wrapped: set[ast.stmt]) -> Iterator[Edit | 
 
 def half_arguments(amp: Amp, call: ast.Call) -> Iterator[ast.expr]:
     """The first argument, and what else comes from a layer."""
-    for index, argument in enumerate(call.args):
+    first = next((item.value for item in call.keywords if item.arg == "input"), None)
+    given = call.args if first is None else [first, *call.args]
+    given = [*given, *(item.value for item in call.keywords if item.value is not first)]
+    for index, argument in enumerate(given):
         sparse = amp.facts.sites.callee(call) & SPARSE
         if is_float(argument) or isinstance(argument, (ast.Constant, ast.Starred)):
             continue

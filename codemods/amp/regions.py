@@ -83,6 +83,12 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
             "where this loss is computed could not be followed: keep the forward pass and the loss in the "
             "function that calls backward",
         )
+    if inline and any(isinstance(node, ast.NamedExpr) for node in ast.walk(inline[0])):
+        return amp.declined(
+            "inline-loss",
+            site.call,
+            "the loss is named in the expression that calls backward(): give it a line of its own",
+        )
     if inline and needs_float32(amp, inline[0]):
         return amp.declined(
             "inline-loss",

@@ -63,6 +63,10 @@ def stepped(amp: Amp) -> frozenset[Value]:
 def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
     """A home inside the loop that it serves would make a scaler every time, unless the optimizer is made there too."""
     tree = amp.facts.tree
+    if home.owner is not None and "__slots__" in amp.facts.state.scopes[home.owner]:
+        return Obstacle("slots", home.owner, f"{home.owner.name} has __slots__, so it takes no new attribute")
+    if isinstance(tree.parent(home.anchor), ast.ClassDef):
+        return Obstacle("class-attribute", home.anchor, "the optimizer belongs to a class: make it in __init__")
     made = [value.site for value in stepped(amp) if isinstance(value, Instance)]
     for loop in tree.loops(home.anchor):
         if not any(up is loop for site in made for up in tree.above(site)):

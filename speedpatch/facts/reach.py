@@ -186,6 +186,9 @@ class Reach:
             return Obstacle(
                 "unpacked-arguments", unpacked, f"{scope.name}() is called with unpacked positional arguments"
             )
+        obstacle = self.signature_is_fixed(scope)
+        if obstacle is not None:
+            return obstacle
         foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
         if foreign:
             return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")
@@ -199,6 +202,23 @@ class Reach:
                     "function-as-value",
                     node,
                     f"{scope.name} is passed around as a value, so its calls cannot be followed",
+                )
+        return None
+
+    def signature_is_fixed(self, scope: FunctionNode) -> Obstacle | None:
+        """What else knows the parameters of a function: a decorator's wrapper, or a method of the same name."""
+        for item in scope.decorator_list:
+            wrappers = [value.node for value in self.facts.values(item) if isinstance(value, Function)]
+            if any(not hands_on_anything(wrapper) for wrapper in wrappers):
+                return Obstacle("decorated", scope, f"a decorator of {scope.name}() knows its parameters")
+        owner = self.facts.tree.owner(scope)
+        if owner is None or scope.name == "__init__":
+            return None
+        for other, lineage in self.facts.state.lineage.items():
+            related = other is not owner and (owner in lineage or other in self.facts.state.bases(owner))
+            if related and scope.name in self.facts.state.scopes[other]:
+                return Obstacle(
+                    "overridden", scope, f"{scope.name}() is also a method of {other.name}, which would differ"
                 )
         return None
 
@@ -227,7 +247,9 @@ class Reach:
     def without_companion(self, scope: FunctionNode, call: ast.Call, after: str | None) -> bool:
         """Whether a call leaves the companion's parameter at its default, so that it needs the object no more."""
         optional = after is not None and parameter_text(scope, self.name, after) != self.name
-        return optional and after not in self.facts.state.arguments.get((call, scope), {})
+        default = default_of(scope, after) if after is not None else None
+        empty = isinstance(default, ast.Constant) and default.value is None
+        return optional and empty and after not in self.facts.state.arguments.get((call, scope), {})
 
     def argument(self, scope: FunctionNode, call: ast.Call, text: str, after: str | None) -> AddArgument:
         """The argument of one call: behind the neighbour's when that is positional, else by keyword."""
@@ -242,6 +264,19 @@ class Reach:
         if first and not call.args and not call.keywords:
             return AddArgument(path, call, text, None)
         return AddArgument(path, call, f"{self.name}={text}", keyword)
+
+
+def default_of(scope: FunctionNode, name: str) -> ast.expr | None:
+    """The default of a positional parameter."""
+    positional = [item.arg for item in (*scope.args.posonlyargs, *scope.args.args)]
+    defaults = dict(zip(reversed(positional), reversed(scope.args.defaults), strict=False))
+    return defaults.get(name)
+
+
+def hands_on_anything(decorator: FunctionNode) -> bool:
+    """Whether the functions that a decorator makes take whatever they are given."""
+    inner = [node for node in ast.walk(decorator) if isinstance(node, FUNCTIONS) and node is not decorator]
+    return all(node.args.vararg is not None and node.args.kwarg is not None for node in inner)
 
 
 def parameter_text(scope: FunctionNode, name: str, after: str | None) -> str:

@@ -139,11 +139,13 @@ class Sites:
             return any(LOSS_MODULE.fullmatch(name) for name in names)
         return isinstance(value, External) and bool(LOSS_FUNCTION.fullmatch(value.name))
 
-    def unwrap(self, value: Value) -> Values:
+    def unwrap(self, value: Value, seen: Values = NOTHING) -> Values:
         """The modules behind DataParallel, DDP, torch.compile; the object itself otherwise."""
         if isinstance(value, Instance) and value.local is None and WRAPPER.fullmatch(value.name):
-            inner = self.state.heap.get((value, "module"), NOTHING)
-            return frozenset().union(*(self.unwrap(item) for item in inner)) if inner else frozenset({value})
+            inner = self.state.heap.get((value, "module"), NOTHING) - {value} - seen
+            return (
+                frozenset().union(*(self.unwrap(item, seen | inner) for item in inner)) if inner else frozenset({value})
+            )
         return frozenset({value})
 
     # ---- sites

@@ -27,12 +27,16 @@ class Replace:
 
 @dataclass(frozen=True)
 class Around:
-    """Write `before` and `after` around an expression, whose own edits are kept; of several the later is outside."""
+    """Write `before` and `after` around an expression, whose own edits are kept; of several the later is outside.
+
+    An `enclosed` expression stands in parentheses of its own, as in `(a - b).mean()`: they stay inside.
+    """
 
     path: Path
     node: ast.expr
     before: str
     after: str
+    enclosed: bool = False
 
 
 @dataclass(frozen=True)

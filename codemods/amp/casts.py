@@ -16,9 +16,9 @@ SQUASHING = {"sigmoid", "softmax", "exp", "tanh"}
 
 
 def float_names(
-    amp: Amp, statement: ast.stmt, outside: list[ast.stmt], memo: dict[ast.AST, bool]
+    amp: Amp, statement: ast.stmt | ast.expr, outside: list[ast.stmt], memo: dict[ast.AST, bool]
 ) -> list[Around] | ast.AST:
-    """`.float()` for every half-precision tensor that a statement reads by name; what cannot be cast instead."""
+    """`.float()` for every half-precision tensor that a piece of code reads by name; what cannot be cast instead."""
     found: list[Around] = []
     for node in tensor_names(amp, statement, memo):
         definitions = [item for item in amp.facts.state.reaching.get(node, frozenset()) if isinstance(item, ast.stmt)]
@@ -45,7 +45,7 @@ def float_names(
     return found
 
 
-def tensor_names(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[ast.expr]:
+def tensor_names(amp: Amp, statement: ast.AST, memo: dict[ast.AST, bool]) -> list[ast.expr]:
     """The names and paths of tensors that come from a model, as far as their values are used."""
     found: list[ast.expr] = []
     stack: list[ast.AST] = [statement]
@@ -96,7 +96,7 @@ def squashed(amp: Amp, value: ast.expr) -> ast.expr:
     return value
 
 
-def takes_complement(amp: Amp, statement: ast.stmt, node: ast.expr) -> bool:
+def takes_complement(amp: Amp, statement: ast.AST, node: ast.expr) -> bool:
     """Whether a statement takes the logarithm of `1 - p`, which is minus infinity once half precision rounds p to 1."""
     for call in ast.walk(statement):
         if isinstance(call, ast.Call) and is_logarithm(amp, call) and any(item is node for item in ast.walk(call)):

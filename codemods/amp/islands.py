@@ -10,9 +10,12 @@ from speedpatch.edits import Edit, Wrap
 from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.values import FunctionNode
 
+from .casts import float_names
 from .context import Amp
 from .precision import (
     SPARSE,
+    argument_nodes,
+    complement,
     float_of,
     is_float,
     is_linear_algebra,
@@ -45,6 +48,7 @@ def find_islands(amp: Amp, functions: list[FunctionNode]) -> Iterator[Edit | Fin
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and amp.facts.tree.scope(node) is function:
                 yield from island(amp, node, wrapped)
+                yield from saturated(amp, node)
             elif isinstance(node, ast.BinOp) and amp.facts.tree.scope(node) is function:
                 yield from guarded_sum(amp, node)
 
@@ -103,6 +107,25 @@ def half_arguments(amp: Amp, call: ast.Call) -> Iterator[ast.expr]:
             continue
         if (index == 0 and not sparse) or (index == 1 and sparse) or is_downstream(amp.facts, argument, {}):
             yield argument
+
+
+def saturated(amp: Amp, call: ast.Call) -> Iterator[Edit | Finding]:
+    """`log(1 - tanh(x) ** 2)`: half precision rounds what is near 1 to 1, so that it is squashed in float32."""
+    inside = (
+        [item for argument in argument_nodes(call) for item in ast.walk(argument)] if is_logarithm(amp, call) else []
+    )
+    if not any(complement(item) for item in inside) or not is_downstream(amp.facts, call, {}):
+        return
+    floats = float_names(amp, call, [], {})
+    if isinstance(floats, list) and all(amp.facts.in_script(item.node) for item in floats):
+        yield from floats
+        return
+    yield amp.declined(
+        "float32-in-model" if amp.facts.in_script(call) else "float32-elsewhere",
+        call,
+        "this logarithm of a difference from 1 has to be computed in float32: cast with .float() what the sigmoid, "
+        "softmax or tanh ahead of it is taken of",
+    )
 
 
 def guarded_sum(amp: Amp, node: ast.BinOp) -> Iterator[Edit]:

@@ -14,18 +14,15 @@ from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
 from .context import Amp
+from .halves import ARRAYS, Halves
 from .islands import find_islands
-from .precision import is_float
+from .precision import float_of
 from .regions import Regions, in_model_code
 
 LARGEST_HALF = 65504.0
 LARGEST_BFLOAT16 = 3.3895e38
 LARGEST_FLOAT32 = 3.4028e38
 FILLS = {"masked_fill", "masked_fill_", "fill_", "full_like", "new_full", "index_fill", "index_fill_"}
-SHAPES = {
-    "detach", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten", "contiguous", "clone",
-    "sigmoid", "softmax", "exp", "tanh", "clamp", "mean", "sum", "data", "T", "expand", "repeat", "cpu", "abs",
-}  # fmt: skip
 SOURCES = {
     "scatter_": 2, "scatter_add_": 2, "index_add_": 2, "index_copy_": 2, "masked_scatter_": 1, "scatter": 2,
     "scatter_add": 2, "index_add": 2, "index_copy": 2,
@@ -38,14 +35,16 @@ BUFFERS = {"torch.zeros", "torch.empty", "torch.ones", "torch.full", "torch.Tens
 
 def find_leaks(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     """All edits and declines around regions."""
-    yield from to_numpy(amp, regions)
-    yield from to_products(amp, regions)
+    under = covered(amp, regions)
+    halves = Halves(amp, frozenset(under))
+    yield from to_numpy(amp, halves)
+    yield from to_products(amp, halves)
     yield from outside_writes(amp, regions)
-    for scope in covered(amp, regions):
+    for scope in under:
         yield from constants(amp, scope)
         yield from buffer_writes(amp, scope)
         yield from dtype_tests(amp, scope)
-    yield from find_islands(amp, [scope for scope in covered(amp, regions) if isinstance(scope, FUNCTIONS)])
+    yield from find_islands(amp, [scope for scope in under if isinstance(scope, FUNCTIONS)])
     yield from autograd_functions(amp)
 
 
@@ -67,27 +66,44 @@ def covered(amp: Amp, regions: Regions) -> list[ast.AST]:
 # ---- numpy
 
 
-def to_numpy(amp: Amp, regions: Regions) -> Iterator[Edit]:
+def to_numpy(amp: Amp, halves: Halves) -> Iterator[Edit]:
     """`.float()` ahead of `.numpy()`: NumPy has no bfloat16, and its float16 overflows in sums."""
     for call in amp.facts.sites.calls:
-        source = numpy_source(amp, call)
-        if source is None or not amp.facts.in_script(call):
-            continue
-        if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "cpu":
-            source = source.func.value
-        if not is_float(source) and is_output(amp, source, regions):
-            yield Around(amp.facts.path(source), source, "", ".float()")
+        if amp.facts.in_script(call):
+            for source in array_sources(amp, call):
+                yield from float_outputs(amp, moved_back(source), halves)
 
 
-def to_products(amp: Amp, regions: Regions) -> Iterator[Edit]:
+def array_sources(amp: Amp, call: ast.Call) -> list[ast.expr]:
+    """The tensors that a call turns into arrays."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy":
+        return [call.func.value]
+    converts = any(name.startswith(ARRAYS) for name in amp.facts.sites.callee(call))
+    return [item for item in call.args if not isinstance(item, ast.Starred)] if converts else []
+
+
+def moved_back(source: ast.expr) -> ast.expr:
+    """A tensor ahead of `.cpu()`, where a cast is done by the device."""
+    if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "cpu":
+        return source.func.value
+    return source
+
+
+def float_outputs(amp: Amp, node: ast.expr, halves: Halves) -> Iterator[Edit]:
+    """`.float()` where an expression is an output; where it is a parameter that other things are given to, there."""
+    for item in [node] if halves.holds_half(node) else halves.half_arguments(node):
+        yield float_of(amp, item)
+
+
+def to_products(amp: Amp, halves: Halves) -> Iterator[Edit]:
     """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes must match."""
     for node in amp.facts.tree.parents:
         operands = product_operands(amp, node)
-        if not operands or not amp.facts.in_script(node) or in_region(amp, node, regions) or in_model_code(amp, node):
+        if not operands or not amp.facts.in_script(node) or halves.is_covered(node) or in_model_code(amp, node):
             continue
         for operand in operands:
-            if not is_float(operand) and is_output(amp, operand, regions):
-                yield Around(amp.facts.path(operand), operand, "", ".float()")
+            if halves.holds_half(operand):
+                yield float_of(amp, operand)
 
 
 def product_operands(amp: Amp, node: ast.AST) -> list[ast.expr]:
@@ -101,76 +117,6 @@ def product_operands(amp: Amp, node: ast.AST) -> list[ast.expr]:
         if functional or method or amp.facts.sites.is_forward(node):
             found = [*node.args, *([node.func.value] if method and isinstance(node.func, ast.Attribute) else [])]
     return [item for item in found if isinstance(item, (ast.Name, ast.Attribute))]
-
-
-def numpy_source(amp: Amp, call: ast.Call) -> ast.expr | None:
-    """The tensor that a call turns into an array."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args:
-        return call.func.value
-    if (
-        amp.facts.sites.callee(call) & {"numpy.array", "numpy.asarray"}
-        and call.args
-        and isinstance(call.args[0], ast.Call)
-    ):
-        inner = call.args[0]
-        return inner if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("cpu", "detach") else None
-    return None
-
-
-def is_output(amp: Amp, node: ast.expr, regions: Regions) -> bool:
-    """Whether an expression is a floating-point output of a model computed in a region, at most reshaped."""
-    node = bare(amp, node)
-    if isinstance(node, ast.Call):
-        return runs_module(amp, node) and in_region(amp, node, regions)
-    definitions = amp.facts.state.reaching.get(node, frozenset())
-    return bool(definitions) and all(
-        isinstance(item, ast.Assign) and in_region(amp, item, regions) and comes_from_forward(amp, item)
-        for item in definitions
-    )
-
-
-def bare(amp: Amp, node: ast.expr) -> ast.expr:
-    """A tensor without the reshaping and pointwise functions around it."""
-    while True:
-        if functional(amp, node):
-            node = node.args[0]  # type: ignore[attr-defined]
-        elif isinstance(node, ast.BinOp):
-            node = next((side for side in (node.left, node.right) if is_downstream(amp.facts, side, {})), node.left)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            node = node.operand
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in SHAPES
-            and not amp.facts.sites.is_forward(node)
-        ):
-            node = node.func.value
-        elif (isinstance(node, ast.Attribute) and node.attr in SHAPES) or isinstance(node, ast.Subscript):
-            node = node.value
-        else:
-            return node
-
-
-def comes_from_forward(amp: Amp, item: ast.Assign) -> bool:
-    """Whether an assignment takes what a model gave, not an index into it."""
-    value = bare(amp, item.value)
-    return isinstance(value, ast.Call) and runs_module(amp, value)
-
-
-def runs_module(amp: Amp, call: ast.Call) -> bool:
-    """Whether a call is one of a module itself; a function around it may give tokens or labels as well."""
-    return amp.facts.sites.is_forward(call) and any(
-        amp.facts.state.is_module(value) for value in amp.facts.values(call.func)
-    )
-
-
-def functional(amp: Amp, value: ast.expr) -> bool:
-    """`torch.sigmoid(x)` and the like."""
-    return (
-        isinstance(value, ast.Call)
-        and bool(value.args)
-        and any(name.startswith("torch.") and name.split(".")[-1] in SHAPES for name in amp.facts.sites.callee(value))
-    )
 
 
 def in_region(amp: Amp, node: ast.AST, regions: Regions) -> bool:

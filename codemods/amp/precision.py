@@ -248,4 +248,7 @@ def float_of(amp: Amp, argument: ast.expr) -> Around:
     path = amp.facts.path(argument)
     if isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
         return Around(path, argument, "", ".float()")
+    up = amp.facts.tree.parent(argument)
+    if isinstance(up, ast.Attribute) or (isinstance(up, ast.Subscript) and up.value is argument):
+        return Around(path, argument, "", ".float()", enclosed=True)
     return Around(path, argument, "(", ").float()")

@@ -22,6 +22,17 @@ CALLERS = 3
 """How many calls up a loss is followed that comes in as a parameter."""
 
 
+UNCHANGED = {
+    "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "Variable", "zeros", "ones", "zeros_like",
+    "ones_like",
+    "cat", "stack", "concat", "detach", "clone", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose",
+    "flatten", "contiguous", "expand", "repeat", "to", "cuda", "cpu", "float", "item", "append", "extend", "mean",
+    "abs", "clamp", "min", "max", "minimum", "maximum", "size", "dim", "len", "range", "print", "format", "list",
+}  # fmt: skip
+"""Calls that do the same with and without autocast; what is missing here only makes a region more than is needed.
+https://docs.pytorch.org/docs/stable/amp.html#cuda-op-specific-behavior names what it changes."""
+
+
 @dataclass
 class Regions:
     """The regions to wrap, the one-line losses to take apart, and the arguments that have to be float32."""
@@ -125,7 +136,7 @@ def add_regions(
             is_barrier(amp, item) or holds_any(amp, item, outside) or runs_trained_without_gradients(amp, item)
         ),
     )
-    regions.training += [region for region in found if computes(region)]
+    regions.training += [region for region in found if computes(amp, region)]
     count = len(members)
     for call, argument in {pair: None for item in [*roots, *before] for pair in arguments_behind(facts, item)}:
         if depth < CALLERS and facts.in_script(call) and is_downstream(facts, argument, memo):
@@ -138,10 +149,20 @@ def add_regions(
     return count
 
 
-def computes(region: Region) -> bool:
-    """Whether a region does more than add up numbers, which is the same with and without autocast."""
+def computes(amp: Amp, region: Region) -> bool:
+    """Whether a region does anything that autocast changes: more than to add, join and reshape tensors."""
     nodes = [node for statement in region.block for node in ast.walk(statement)]
-    return any(isinstance(node, (ast.Call, ast.MatMult)) for node in nodes)
+    return any(
+        isinstance(node, ast.MatMult) or (isinstance(node, ast.Call) and casts_inside(amp, node)) for node in nodes
+    )
+
+
+def casts_inside(amp: Amp, call: ast.Call) -> bool:
+    """Whether autocast may change what a call computes."""
+    names = {name.rsplit(".", 1)[-1] for name in amp.facts.sites.callee(call)}
+    if isinstance(call.func, ast.Attribute) and not names and not amp.facts.sites.local_callees(call):
+        names = {call.func.attr} if not amp.facts.sites.is_forward(call) else set()
+    return not names or not names <= UNCHANGED
 
 
 def is_before(amp: Amp, item: ast.stmt, site: ast.stmt) -> bool:

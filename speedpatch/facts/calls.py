@@ -160,13 +160,14 @@ def construct(self: Evaluator, function: Class, node: ast.Call) -> Values:
 
 def instance_call(self: Evaluator, function: Instance, node: ast.Call) -> Values:
     """Call an object: a module's `forward`, any other local object's `__call__`."""
-    found = NOTHING
+    found, known = NOTHING, False
     if function.local is not None:
         for name in ("forward", "__call__"):
             for value in self.state.class_attribute(function.local, name, function):
                 if isinstance(value, Method):
                     found |= local_call(self, value.function, node, function)
-        if found:
+                    known = True
+        if found or (known and not self.state.settled):
             return found
     for inner in self.state.heap.get((function, "module"), NOTHING):
         if isinstance(inner, Instance):

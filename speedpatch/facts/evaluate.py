@@ -176,7 +176,9 @@ class Evaluator:
         found = NOTHING
         for base in bases:
             found |= self.items(base, [value.value for value in index if isinstance(value, Constant)])
-        return found or (frozenset({Derived(node, shallow(bases))}) if bases else self.unknown(node))
+        if found or not bases or all(isinstance(base, Pack) for base in bases):
+            return found or self.unknown(node)
+        return frozenset({Derived(node, shallow(bases))})
 
     def items(self, base: Value, keys: list[object]) -> Values:
         """The items of a container under some keys, or all of them when no key is known."""
@@ -245,6 +247,8 @@ class Evaluator:
         found = NOTHING
         for value in values:
             inner = self.items(value, [])
+            if not inner and isinstance(value, Pack) and not self.state.settled:
+                continue
             found |= inner or ({Derived(site, value)} if depth(value) < 4 else {Derived(site)})
         return found
 

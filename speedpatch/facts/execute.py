@@ -81,13 +81,15 @@ class Executor(Evaluator):
             self.assign(node.target, self.evaluate(node.value), node)
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
-        """`a += value`: the old definitions go on to matter."""
-        self.evaluate(node.value)
+        """`a += value`: the old definitions go on to matter, and a list stays the same list with more in it."""
+        added = self.evaluate(node.value)
         path = dotted(node.target)
         old = self.env.get(path) if path else None
         if isinstance(node.target, (ast.Name, ast.Attribute)):
-            self.evaluate(node.target)
-            self.assign(node.target, frozenset({Derived(node)}), node)
+            lists = frozenset(value for value in self.evaluate(node.target) if isinstance(value, Pack))
+            for value in lists:
+                self.state.store(value, "[]", frozenset().union(*(self.items(item, []) for item in added)))
+            self.assign(node.target, lists or frozenset({Derived(node)}), node)
             if path and old is not None:
                 self.env[path] = Binding(self.env[path].values, old.definitions | {node})
         else:
@@ -324,7 +326,10 @@ def is_same(one: Environment, other: Environment) -> bool:
 
 def interpret(tree: Tree, imports: tuple[dict[str, int], ...]) -> State:
     """Execute all modules and functions until the state stops growing; `imports` are the local modules by name."""
-    state = State(tree)
+    written = (
+        node.attr for node in tree.parents if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    )
+    state = State(tree, stored=frozenset(written))
     scopes = [found for module in tree.modules for found in nested(module.tree, ())]
     names = {module.tree: known for module, known in zip(tree.modules, imports, strict=True)}
     for state.settled in (False, True):

@@ -59,6 +59,7 @@ class State:
     reaching: dict[ast.AST, frozenset[ast.AST]] = field(default_factory=dict)
     lineage: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
     declared: dict[ast.AST, frozenset[str]] = field(default_factory=dict)  # `global` and `nonlocal` names by scope
+    stored: frozenset[str] = frozenset()  # every attribute that the program assigns anywhere
     changed: bool = False
     settled: bool = False
 
@@ -119,7 +120,7 @@ class State:
             found |= self.class_attribute(value.local, name, value)
         elif isinstance(value, Class):
             found |= self.class_attribute(value.node, name, None)
-        if found:
+        if found or (name in self.stored and isinstance(value, Instance) and value.local and not self.settled):
             return found
         return frozenset({Member(value, name)}) if depth(value) < 4 else NOTHING
 

@@ -164,10 +164,21 @@ def replace(text: Text, edit: Replace, start: int, end: int) -> Splice:
 
 def surround(text: Text, edit: Around, start: int, end: int, order: int) -> Iterator[Splice]:
     """Write before and after an expression; wider expressions stand further outside, later edits as well."""
+    if edit.enclosed:
+        start, end, edit = enclosing(text.text, edit, start, end)
     before = " " if are_words(text.text[start - 1 : start], edit.before[:1]) else ""
     after = " " if are_words(edit.after[-1:], text.text[end : end + 1]) else ""
     yield Splice(start, start, before + adapt(text, start, edit.before), Kind.AHEAD, (-end, -order))
     yield Splice(end, end, adapt(text, end, edit.after) + after, Kind.BEHIND, (-start, order))
+
+
+def enclosing(text: str, edit: Around, start: int, end: int) -> tuple[int, int, Around]:
+    """The span with the parentheses right around it; where a comment stands between, new ones inside them."""
+    opening = len(text[:start].rstrip()) - 1
+    closing = end + len(text[end:]) - len(text[end:].lstrip())
+    if text[opening : opening + 1] == "(" and text[closing : closing + 1] == ")":
+        return opening, closing + 1, edit
+    return start, end, change(edit, before=f"({edit.before}", after=f"){edit.after}")
 
 
 def are_words(first: str, second: str) -> bool:

@@ -928,3 +928,60 @@ def test_declines_a_step(source: str, code: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
+
+
+def test_squashes_in_float32_ahead_of_a_logarithm_in_the_model() -> None:
+    before = """
+    import torch
+    from torch import nn
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = nn.Linear(8, 4)
+            self.std = nn.Linear(8, 4)
+
+        def forward(self, x):
+            normal = torch.distributions.Normal(self.mean(x), self.std(x).exp())
+            z = normal.rsample()
+            action = torch.tanh(z)
+            log_prob = normal.log_prob(z) - torch.log(1 - action.pow(2) + 1e-6)
+            return action, log_prob.sum(1)
+
+    policy = Policy().cuda()
+    opt = torch.optim.Adam(policy.parameters())
+    for x, q in loader:
+        action, log_prob = policy(x)
+        loss = (log_prob - q).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    """
+    after = """
+    import torch
+    from torch import nn
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = nn.Linear(8, 4)
+            self.std = nn.Linear(8, 4)
+
+        def forward(self, x):
+            normal = torch.distributions.Normal(self.mean(x), self.std(x).exp())
+            z = normal.rsample()
+            action = torch.tanh(z.float())
+            log_prob = normal.log_prob(z) - torch.log(1 - action.pow(2) + 1e-6)
+            return action, log_prob.sum(1)
+
+    policy = Policy().cuda()
+    opt = torch.optim.Adam(policy.parameters())
+    for x, q in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            action, log_prob = policy(x)
+            loss = (log_prob - q).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    """
+    check_rewrites("amp", before, after, amp_dtype="bfloat16")

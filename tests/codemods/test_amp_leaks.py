@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.codemods.amp_setup import SCALED, SETUP
-from tests.codemods.check import check_declines, check_rewrites, dedent
+from tests.codemods.check import check_declines, check_rewrites, dedent, run, text_of
 
 
 @pytest.mark.parametrize(
@@ -921,3 +921,118 @@ def test_declines_a_step(source: str, code: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
+
+
+LOOP = """
+for x, y in loader:
+    optimizer.zero_grad()
+    out = model(x)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+"""
+SCALED_LOOP = """
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        out = model(x)
+        loss = criterion(out, y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ahead", "reads", "casts"),
+    [
+        pytest.param(
+            "outs, truth = [], []",
+            "    outs.append(out.detach())\n    truth.append(y)\n"
+            "scores, labels = torch.cat(outs).numpy(), torch.cat(truth).numpy()\n",
+            "    outs.append(out.detach())\n    truth.append(y)\n"
+            "scores, labels = torch.cat(outs).float().numpy(), torch.cat(truth).numpy()\n",
+            id="list joined afterwards",
+        ),
+        pytest.param(
+            "outs = []",
+            "    outs += [out.detach().cpu()]\nprint([o.numpy().mean() for o in outs])\n",
+            "    outs += [out.detach().cpu()]\nprint([o.float().numpy().mean() for o in outs])\n",
+            id="list read in a comprehension",
+        ),
+        pytest.param(
+            "def array(t):\n    return t.detach().cpu().numpy()",
+            "    rows.append(array(out))\n",
+            "    rows.append(array(out))\n",
+            id="helper that only gets outputs",
+        ),
+        pytest.param(
+            "def array(t):\n    return t.detach().cpu().numpy()",
+            "    rows.append((array(out), array(y)))\n",
+            "    rows.append((array(out.float()), array(y)))\n",
+            id="helper that also gets labels",
+        ),
+        pytest.param(
+            "best = None",
+            "    best = out.max(1)[0].cpu().numpy()\n    index = out.max(1)[1].cpu().numpy()\n",
+            "    best = out.max(1)[0].float().cpu().numpy()\n    index = out.max(1)[1].cpu().numpy()\n",
+            id="values but not indices",
+        ),
+        pytest.param(
+            "import numpy as np",
+            "    print(np.mean(out.detach().cpu()), np.mean(rows))\n",
+            "    print(np.mean(out.detach().float().cpu()), np.mean(rows))\n",
+            id="given to numpy",
+        ),
+        pytest.param(
+            "kept = {}\n\ndef keep(name):\n    def hook(module, inputs, output):\n"
+            "        kept[name] = output.cpu().numpy()\n    return hook\n\n"
+            "model.register_forward_hook(keep('out'))",
+            "    print(kept)\n",
+            "    print(kept)\n",
+            id="forward hook",
+        ),
+    ],
+)
+def test_outputs_that_reach_numpy_by_detours(ahead: str, reads: str, casts: str) -> None:
+    after = ahead.replace("t.detach().cpu()", "t.detach().float().cpu()") if "array(out)" in casts else ahead
+    after = after.replace("output.cpu()", "output.float().cpu()")
+    check_rewrites("amp", SETUP + ahead + LOOP + reads, SCALED + after + SCALED_LOOP + casts)
+
+
+def test_output_kept_as_an_attribute() -> None:
+    before = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 2)
+
+        def forward(self, x):
+            logits = self.fc(x)
+            return {"logits": logits, "label": logits.argmax(1)}
+
+    class Trainer:
+        def __init__(self):
+            self.model = Net().cuda()
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def step(self, x, y):
+            self.out = self.model(x)
+            loss = nn.functional.cross_entropy(self.out["logits"], y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+        def report(self):
+            return self.out["logits"].detach().cpu().numpy(), self.out["label"].cpu().numpy()
+
+    trainer = Trainer()
+    for x, y in loader:
+        trainer.step(x, y)
+        trainer.report()
+    """
+    text = text_of(run("amp", dedent(before)))
+    assert 'self.out["logits"].detach().float().cpu().numpy(), self.out["label"].cpu().numpy()' in text

@@ -83,9 +83,9 @@ def replace(node: str, text: str) -> Build:
     return lambda module: Replace(PATH, expression(module, node), text)
 
 
-def around(node: str, before: str, after: str) -> Build:
+def around(node: str, before: str, after: str, enclosed: bool = False) -> Build:
     """Write around the expression with this text."""
-    return lambda module: Around(PATH, expression(module, node), before, after)
+    return lambda module: Around(PATH, expression(module, node), before, after, enclosed)
 
 
 def argument(call: str, text: str, after: str | None = None) -> Build:

@@ -13,6 +13,21 @@ CASES = [
     pytest.param("a + b  # c\n", [replace("a", "x")], "x + b  # c\n", id="replace"),
     pytest.param("(a + b).c()\n", [replace("a + b", "x")], "(x).c()\n", id="parentheses stay"),
     pytest.param("(a + b).c()\n", [around("a + b", "f(", ")")], "(f(a + b)).c()\n", id="around in parentheses"),
+    pytest.param(
+        "(a + b).c()\n", [around("a + b", "", ".f()", enclosed=True)], "(a + b).f().c()\n", id="outside of parentheses"
+    ),
+    pytest.param(
+        "f( (a +\n  b) [0])\n",
+        [around("a +\n  b", "", ".f()", enclosed=True)],
+        "f( (a +\n  b).f() [0])\n",
+        id="outside of parentheses over lines",
+    ),
+    pytest.param(
+        "(a + b  # c\n ).d\n",
+        [around("a + b", "", ".f()", enclosed=True)],
+        "((a + b).f()  # c\n ).d\n",
+        id="a comment inside the parentheses",
+    ),
     pytest.param("return_(a,\n  b)\n", [replace("a", "(x,\ny)")], "return_((x,\ny),\n  b)\n", id="text of two lines"),
     pytest.param("f(a)\r\n", [replace("a", "(x,\ny)")], "f((x,\r\ny))\r\n", id="text of two lines, CRLF"),
     pytest.param(

@@ -10,7 +10,7 @@ from speedpatch.codemod import Finding
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes
-from speedpatch.facts.values import Constant, External, Instance, Values
+from speedpatch.facts.values import LOOPS, Constant, External, Instance, Values
 
 from .context import Amp
 from .gradients import follows_gradients
@@ -196,7 +196,8 @@ def idle_steps(amp: Amp) -> Iterator[Finding]:
         owners = frozenset().union(*(facts.sites.trained.get(value, frozenset()) for value in step.values))
         losses = [loss for site in facts.sites.backwards if tree.scope(site.call) is scope for loss in site.losses]
         runs = [item for item in slice_of(facts, losses, scope) if owners and runs_any(amp, item, owners)]
-        if runs and all(any(skips(amp, up, item, step, runs) for up in tree.above(item)) for item in runs):
+        idle = (any(skips(amp, up, item, step, runs) for up in tree.above(item)) for item in runs)
+        if runs and (all(idle) or all(chooses(amp, item, owners) for item in runs)):
             yield amp.declined(
                 "no-gradients",
                 step.call,
@@ -213,6 +214,18 @@ def runs_any(amp: Amp, item: ast.stmt, owners: Values) -> bool:
             if called & owners or not all(amp.facts.state.is_module(value) for value in called):
                 return True
     return False
+
+
+def chooses(amp: Amp, item: ast.stmt, owners: Values) -> bool:
+    """Whether a statement runs either one of some modules or one that another optimizer trains: `a if x else b`."""
+    trained = frozenset(amp.facts.sites.models)
+    for call in ast.walk(item):
+        if isinstance(call, ast.Call) and amp.facts.sites.is_forward(call):
+            called = frozenset().union(*(amp.facts.sites.unwrap(value) for value in amp.facts.values(call.func)))
+            by_loop = any(isinstance(item, LOOPS) for item in amp.facts.state.reaching.get(call.func, ()))
+            if by_loop or not called <= trained or called <= owners:
+                return False
+    return True
 
 
 def skips(amp: Amp, up: ast.AST, item: ast.stmt, step: Step, runs: list[ast.stmt]) -> bool:

@@ -1618,6 +1618,22 @@ def test_rewrites(before: str, after: str) -> None:
             "amp.no-gradients",
             id="optimizer that steps when nothing of its own was run",
         ),
+        pytest.param(
+            """
+            head = nn.Linear(8, 2).cuda()
+            other = torch.optim.SGD(head.parameters(), lr=1)
+            for i, (x, y) in enumerate(loader):
+                net = model if i % 2 else head
+                loss = criterion(net(x), y)
+                optimizer.zero_grad()
+                other.zero_grad()
+                loss.backward()
+                optimizer.step()
+                other.step()
+            """,
+            "amp.no-gradients",
+            id="one of two models by turns, and both optimizers step",
+        ),
     ],
 )
 def test_declines_a_step(source: str, code: str) -> None:

@@ -101,7 +101,7 @@ def apply_command(
     actions = {"--diff": diff, "--check": check, "--yes": yes, "--interactive": interactive}
     action = only_one(actions) or "show"
     form = only_one({"--json": json, "--sarif": sarif}) or "text"
-    only_one({"--diff": diff, "--interactive": interactive, f"--{form}": form != "text"})
+    only_one({"--diff": diff, "--interactive": interactive, form: form != "text"})
     names = {"--diff": "diff", "--check": "check", "--yes": "write"}
     output = Output(names.get(action, "show"), form.lstrip("-"), interactive, strict)  # type: ignore[arg-type]
     request = Request(flag_names(flags), everything, configured, flag_options(flags))

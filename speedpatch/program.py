@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ def read_program(script: Source, follow: bool = True) -> tuple[Source, ...]:
             if path in found:
                 continue
             try:
-                source = read_source(path)
+                source = read_source(path if script.path.is_absolute() else Path(os.path.relpath(path)))
             except SourceError:
                 continue
             found[path] = source

@@ -259,7 +259,7 @@ class TestSelection:
             pytest.param(["train.py", "--target-torch", "1.13"], "nothing older than 2.4", id="too old a torch"),
             pytest.param(["train.py", "--diff", "--check"], "exclude each other", id="two actions"),
             pytest.param(["train.py", "--json", "--sarif"], "exclude each other", id="two forms"),
-            pytest.param(["train.py", "--json", "--diff"], "exclude each other", id="two things on stdout"),
+            pytest.param(["train.py", "--json", "--diff"], "--diff and --json exclude", id="two things on stdout"),
             pytest.param(["train.py", "--interactive"], "needs a terminal", id="nobody to ask"),
             pytest.param(["train.py", "--nope"], "No such option: --nope", id="an unknown flag"),
             pytest.param([], "Missing argument", id="no path"),

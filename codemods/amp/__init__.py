@@ -23,8 +23,9 @@ from speedpatch.facts.reach import Obstacle, Reach
 from speedpatch.facts.setup import behind_compiles
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
+from speedpatch.facts.values import Derived, Member
 
-from .checkpoints import save_and_load
+from .checkpoints import restored_elsewhere, save_and_load
 from .context import Amp
 from .enabled import Enabled
 from .gradients import scale_steps
@@ -43,9 +44,10 @@ def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
     regions = find_regions(amp)
     if isinstance(regions, Finding):
         return [regions]
-    edits = list(rewrite(amp, regions))
+    notes: list[str] = []
+    edits = list(rewrite(amp, regions, notes))
     refusal = [item for item in edits if isinstance(item, Finding)]
-    return refusal or [*edits, *amp.imports.values(), applied(amp, regions)]
+    return refusal or [*edits, *amp.imports.values(), applied(amp, regions, notes)]
 
 
 def not_for_us(amp: Amp) -> Iterator[Finding]:
@@ -92,8 +94,14 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
         yield amp.declined(
             "cpu-only",
             sites.backwards[0].call,
-            "the program never leaves the CPU, where float16 gains nothing: with --device first, or "
-            "--amp-dtype bfloat16",
+            "the program never leaves the CPU, where float16 gains nothing: move the model and its batches to a GPU, "
+            "or use --amp-dtype bfloat16",
+        )
+    elif not sites.steps and (call := unknown_step(amp)) is not None:
+        yield amp.declined(
+            "optimizer-elsewhere",
+            call,
+            "what steps here could not be followed to an optimizer: build it from torch.optim in this program",
         )
     elif not sites.steps and not any(manual_updates(amp)):
         yield Finding(
@@ -105,8 +113,18 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
         )
 
 
-def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
-    """Every edit; a finding among them means that none may be made."""
+def unknown_step(amp: Amp) -> ast.Call | None:
+    """A call of `step` on something that may be an optimizer."""
+    schedules = {step.call for step in amp.facts.sites.scheduler_steps}
+    for call in amp.facts.sites.attribute_calls("step"):
+        values = amp.facts.values(call.func.value)  # type: ignore[attr-defined]
+        if call not in schedules and not call.args and any(isinstance(value, (Member, Derived)) for value in values):
+            return call
+    return None
+
+
+def rewrite(amp: Amp, regions: Regions, notes: list[str]) -> Iterator[Edit | Finding]:
+    """Every edit; a finding among them means that none may be made. `notes` gets what is left for the user to do."""
     reach: Reach | None = None
     if amp.half:
         found = find_reach(amp, scaler_users(amp))
@@ -117,6 +135,9 @@ def rewrite(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
         yield from scale_backwards(amp, regions, reach)
         yield from scale_steps(amp, reach)
         yield from save_and_load(amp, reach)
+        call = restored_elsewhere(amp, reach)
+        if call is not None:
+            notes.append(f"if line {amp.facts.line(call)} restores the optimizer, give it the scaler as well")
     enabled = Enabled(amp, reach, [*regions.all, *hoisted_regions(amp, regions)])
     enabled.prepare()
     yield from wrap_regions(amp, regions, enabled)
@@ -242,20 +263,25 @@ def model_condition(amp: Amp, reach: Reach) -> str | None:
     return None
 
 
-def applied(amp: Amp, regions: Regions) -> Finding:
+def applied(amp: Amp, regions: Regions, notes: list[str]) -> Finding:
     """What was done, at the first backward."""
     facts = amp.facts
     site = facts.sites.backwards[0]
     scaling = ", loss scaling" if amp.half else ""
-    evaluation = f" and {len(regions.evaluation)} evaluation region(s)" if regions.evaluation else ""
-    count = len(regions.training) + len(regions.hoisted)
+    places = plural(len(regions.training) + len(regions.hoisted), "training region")
+    places += f" and {plural(len(regions.evaluation), 'evaluation region')}" if regions.evaluation else ""
     return Finding(
         "applied",
         "amp",
         str(facts.path(site.call)),
         facts.line(site.call),
-        f"{amp.options.amp_dtype} autocast around {count} forward region(s){evaluation}{scaling}",
+        f"{amp.options.amp_dtype} autocast around {places}{scaling}{''.join(f'; {note}' for note in notes)}",
     )
+
+
+def plural(count: int, thing: str) -> str:
+    """`1 region`, `2 regions`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 CODEMOD = Codemod(

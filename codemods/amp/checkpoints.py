@@ -21,6 +21,20 @@ def save_and_load(amp: Amp, reach: Reach) -> Iterator[Edit]:
         yield from loaded_entries(amp, reach)
 
 
+def restored_elsewhere(amp: Amp, reach: Reach) -> ast.Call | None:
+    """Where code from outside the program is given the optimizer, perhaps to restore it, while only saves are seen."""
+    if not any(saved_entries(amp, reach)) or any(loaded_entries(amp, reach)):
+        return None
+    for call in amp.facts.sites.calls:
+        given = [*call.args, *(item.value for item in call.keywords)]
+        values = {value for item in given for value in amp.facts.values(item)}
+        outside = not amp.facts.sites.local_callees(call) and amp.facts.in_script(call)
+        known = any(name.startswith(("torch.", "builtins.")) for name in amp.facts.sites.callee(call))
+        if outside and not known and values & reach.companions:
+            return call
+    return None
+
+
 def optimizer_calls(amp: Amp, method: str) -> Iterator[ast.Call]:
     """Calls of a method on an optimizer, in the script."""
     for call in amp.facts.sites.attribute_calls(method):

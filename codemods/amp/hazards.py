@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from speedpatch.codemod import Finding
+from speedpatch.facts.origins import out_of_sight
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes
@@ -116,11 +117,9 @@ def custom_optimizers(amp: Amp) -> Iterator[Finding]:
             if isinstance(value, Constant):
                 continue
             if not isinstance(value, Instance):
-                yield amp.declined(
-                    "optimizer-elsewhere",
-                    step.call,
-                    "where this optimizer is built is not in the program: patch the script that builds it",
-                )
+                unknown = "where this optimizer is built is not in the program: patch the script that builds it"
+                node, reason = out_of_sight(amp.facts, value) or (step.call, unknown)
+                yield amp.declined("optimizer-elsewhere", node, reason)
                 break
             if value.local is None and not known_optimizer(amp, value):
                 yield amp.declined(

@@ -42,11 +42,13 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
             "no optimizer that steps after this backward pass was recognised in this file: build it from "
             "torch.optim here",
         )
+    lines = sorted({facts.line(value.site) for value in optimizers if isinstance(value, Instance)})
+    places = f" (lines {', '.join(map(str, lines))})" if len(lines) > 1 else ""
     return amp.declined(
         "optimizer-elsewhere",
         sites[-1],
-        "the optimizers of this loop are not bound together in one place of this file, so no GradScaler can "
-        "stand beside them",
+        f"the optimizers{places} are not bound together in one place of this file, so no one GradScaler can stand "
+        "beside them: build them in one function, or use --amp-dtype bfloat16",
     )
 
 

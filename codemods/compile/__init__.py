@@ -72,6 +72,12 @@ def refuse(program: Compile, problem: NotReady) -> Finding:
         return program.declined(
             "model-unbound", problem.node, "the model has no name where it is made: assign it to a variable first"
         )
+    if problem.kind == "many":
+        return program.declined(
+            "model-many",
+            problem.node,
+            "many models are made here: write model.compile() behind the line that makes one of them",
+        )
     if problem.kind == "several":
         return program.declined(
             "model-several",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from speedpatch.codemod import Finding
 from speedpatch.facts.holders import site_of
 from speedpatch.facts.layers import Layers, comes_from_library
+from speedpatch.facts.origins import out_of_sight as origin
 from speedpatch.facts.values import Instance, Value
 
 from .code import find_code_hazards
@@ -48,12 +49,9 @@ def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Fin
     """Models, or parts of them, whose code is not here."""
     made = isinstance(getattr(model, "site", None), ast.Call)
     if not made or not (isinstance(model, Instance) or comes_from_library(model)):
-        site, name = site_of(program.facts, model), program.name(model)
-        yield program.declined(
-            "model-elsewhere",
-            site,
-            f"{name} is made where this program cannot be followed: name the script that makes it",
-        )
+        hidden = f"{program.name(model)} is made where this program cannot be followed: name the script that makes it"
+        place, reason = origin(program.facts, model) or (site_of(program.facts, model), hidden)
+        yield program.declined("model-elsewhere", place, reason)
         return
     unknown = layers.unknown()
     if unknown is not None:

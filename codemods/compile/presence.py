@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
+from speedpatch.facts.origins import out_of_sight
 from speedpatch.facts.values import FUNCTIONS, External, Instance, Parameter, Value
 
 from .context import Compile
@@ -30,11 +31,19 @@ def not_for_us(program: Compile) -> Iterator[Finding]:
         yield trained_by_engine(program, facts.engine[0])
     elif present is not None:
         yield program.finding("already", "compile.already", *present)
+    elif not program.backwards and facts.sites.steps and (call := next(gradient_calls(program), None)) is not None:
+        reason = "gradients come from torch.autograd.grad, not from backward(): compile the model by hand"
+        yield program.declined("autograd-grad", call, reason)
     elif not program.backwards:
         reason = "no backward pass found: this file trains nothing by itself"
         yield program.finding("not_applicable", "compile.no-training", facts.script.tree, reason)
     elif not program.models:
         yield without_model(program)
+
+
+def gradient_calls(program: Compile) -> Iterator[ast.Call]:
+    """Calls of `torch.autograd.grad`."""
+    return (call for call in program.calls if "torch.autograd.grad" in program.facts.sites.callee(call))
 
 
 def trained_by_engine(program: Compile, call: ast.Call) -> Finding:
@@ -86,11 +95,12 @@ def without_model(program: Compile) -> Finding:
     if is_about_tensors(program):
         reason = "tensors are trained here, not a module: there is no model to compile"
         return program.finding("not_applicable", "compile.no-model", site, reason)
-    return program.declined(
-        "model-elsewhere",
-        site,
-        "the model that is trained could not be followed to where it is made: name the script that makes it",
-    )
+    unknown = "the model that is trained could not be followed to where it is made: name the script that makes it"
+    values = {value for call in program.calls for value in program.facts.values(call.func) if is_parameter(value)}
+    called = sorted({*program.modules.work.called_outside, *values}, key=repr)
+    origins = (out_of_sight(program.facts, value) for value in called)
+    node, reason = next((origin for origin in origins if origin is not None), (site, unknown))
+    return program.declined("model-elsewhere", node, reason)
 
 
 def is_about_tensors(program: Compile) -> bool:

@@ -155,7 +155,28 @@ def construct(self: Evaluator, function: Class, node: ast.Call) -> Values:
                 local_call(self, init, node, made)
         if "__init__" in self.state.scopes[base]:
             break
+    else:
+        if takes_fields(self, function.node):
+            store_fields(self, function.node, node, made)
     return frozenset({made})
+
+
+def takes_fields(self: Evaluator, node: ast.ClassDef) -> bool:
+    """Whether a class is a dataclass or named tuple, whose fields are the parameters of its constructor."""
+    marks = [item.func if isinstance(item, ast.Call) else item for item in node.decorator_list]
+    names = {
+        value.name for mark in marks for value in self.state.values.get(mark, NOTHING) if isinstance(value, External)
+    }
+    return "dataclasses.dataclass" in names or bool({"typing.NamedTuple"} & set(map(str, self.state.bases(node))))
+
+
+def store_fields(self: Evaluator, node: ast.ClassDef, site: ast.Call, made: Instance) -> None:
+    """Bind the arguments of a constructor to the fields of its class, in order or by name."""
+    own = [base for base in reversed(self.state.bases(node)) if isinstance(base, ast.ClassDef)]
+    items = [item for base in own for item in base.body if isinstance(item, ast.AnnAssign)]
+    names = [item.target.id for item in items if isinstance(item.target, ast.Name)]
+    for name, argument in bind_arguments(site, list(dict.fromkeys(names)), set()).items():
+        self.state.store(made, name, self.state.values.get(argument, NOTHING))
 
 
 def instance_call(self: Evaluator, function: Instance, node: ast.Call) -> Values:

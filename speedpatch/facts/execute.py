@@ -116,6 +116,8 @@ class Executor(Evaluator):
 
     def do_ClassDef(self, node: ast.ClassDef) -> None:
         """A class; its body is a scope that only its own statements see."""
+        for item in node.decorator_list:
+            self.evaluate(item)
         lineage: list[ast.ClassDef | str] = [node]
         for base in node.bases:
             for value in self.evaluate(base):

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from speedpatch.edits import AddArgument, AddParameter
 from speedpatch.facts.facts import Facts
+from speedpatch.facts.origins import handed_on
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, LOOPS, Function, FunctionNode, Instance, Method, Value
+from speedpatch.facts.values import FUNCTIONS, LOOPS, Function, FunctionNode, Instance, Value
 
 Scope = ast.Module | FunctionNode
 
@@ -160,7 +161,7 @@ class Reach:
     def threaded(self, scope: Scope) -> str | Obstacle:
         """By a new parameter that every call fills."""
         if not isinstance(scope, FUNCTIONS):
-            return Obstacle("scope", scope, "the loop is at module level and the optimizer is not")
+            return Obstacle("scope", self.home.anchor, self.out_of_reach())
         obstacle = self.callable_by_all(scope)
         if obstacle is not None:
             return obstacle
@@ -173,6 +174,15 @@ class Reach:
             if not self.without_companion(scope, call, after):
                 self.edits.append(self.argument(scope, call, inner, after))
         return self.name
+
+    def out_of_reach(self) -> str:
+        """Why code at module level cannot get at the object."""
+        home = self.home.scope
+        if not isinstance(home, FUNCTIONS):
+            return "the loop is at module level and the optimizer is not"
+        if self.facts.state.declared.get(home):
+            return f"{home.name}() binds the optimizer by `global`: bind it at module level"
+        return f"the optimizer is built in {home.name}() but used at module level: return it from there"
 
     def callable_by_all(self, scope: FunctionNode) -> Obstacle | None:
         """Whether all calls of a function are known and can be edited."""
@@ -192,17 +202,11 @@ class Reach:
         foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
         if foreign:
             return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")
-        for node in self.facts.tree.parents:
-            if (
-                isinstance(node, (ast.Name, ast.Attribute))
-                and isinstance(node.ctx, ast.Load)
-                and self.passes_function(node, scope)
-            ):
-                return Obstacle(
-                    "function-as-value",
-                    node,
-                    f"{scope.name} is passed around as a value, so its calls cannot be followed",
-                )
+        node = handed_on(self.facts, scope)
+        if node is not None:
+            return Obstacle(
+                "function-as-value", node, f"{scope.name} is passed around as a value, so its calls cannot be followed"
+            )
         return None
 
     def signature_is_fixed(self, scope: FunctionNode) -> Obstacle | None:
@@ -221,17 +225,6 @@ class Reach:
                     "overridden", scope, f"{scope.name}() is also a method of {other.name}, which would differ"
                 )
         return None
-
-    def passes_function(self, node: ast.Name | ast.Attribute, scope: FunctionNode) -> bool:
-        """Whether an expression hands on a function instead of calling it."""
-        up = self.facts.tree.parent(node)
-        if isinstance(up, ast.Call) and up.func is node:
-            return False
-        return any(
-            (isinstance(value, Function) and value.node is scope)
-            or (isinstance(value, Method) and value.function.node is scope)
-            for value in self.facts.values(node)
-        )
 
     def neighbour(self, scope: FunctionNode) -> str | None:
         """The parameter to stand behind: the last one that holds a companion, else the last without a default."""

@@ -15,6 +15,8 @@ from speedpatch.facts.preparation import LOADS, MOVES, Preparation, leaves
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import Value
 
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -27,9 +29,10 @@ class Ready:
 
 @dataclass(frozen=True)
 class NotReady:
-    """There is no such place: made elsewhere, bound to no name, made in several places, or only perhaps that module."""
+    """There is no such place: made elsewhere, bound to no name, made in several places, one of many modules that one
+    expression makes, or only perhaps that module."""
 
-    kind: Literal["elsewhere", "unbound", "several", "uncertain"]
+    kind: Literal["elsewhere", "unbound", "several", "many", "uncertain"]
     node: ast.AST
 
 
@@ -55,10 +58,19 @@ class SetUp:
         targets = targets or [node for node in self.holders.stores[module] if self.facts.in_script(node)]
         if not targets:
             return NotReady("unbound", births[0])
+        if any(self.is_repeated(birth, min(targets, key=position)) for birth in births):
+            return NotReady("many", births[0])
         scopes = {self.facts.tree.scope(node) for node in targets}
         if len(scopes) > 1 and any(isinstance(node, ast.Name) for node in targets):
             return NotReady("several", targets[1])
         return self.places(module, min(targets, key=position))
+
+    def is_repeated(self, birth: ast.AST, target: Node) -> bool:
+        """Whether an expression makes many modules, of which a target is one at a time: in a comprehension or loop."""
+        tree = self.facts.tree
+        if any(isinstance(up, COMPREHENSIONS) for node in (birth, target) for up in tree.above(node)):
+            return True
+        return tree.scope(birth) is tree.scope(target) and tree.loops(birth) != tree.loops(target)
 
     def places(self, module: Value, target: Node) -> list[Ready] | NotReady:
         """Behind the last statement that sets a module up, from the one that binds it."""

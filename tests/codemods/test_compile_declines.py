@@ -328,3 +328,30 @@ def test_a_class_with_a_forward_is_compiled_by_any_torch() -> None:
     before = program(network("pass"))
     after = before.replace("model = Net()\n", "model = Net()\nmodel.compile()\n")
     check_rewrites("compile", before, after, target_torch=(2, 4))
+
+
+MANY = """
+opts = [torch.optim.SGD(net.parameters(), lr=.1) for net in nets]
+for x, y in loader:
+    for net, opt in zip(nets, opts):
+        opt.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param("nets = [nn.Conv2d(3, 8, 3) for _ in range(3)]", id="comprehension"),
+        pytest.param("nets = []\nfor _ in range(3):\n    nets.append(nn.Conv2d(3, 8, 3))", id="appended in a loop"),
+    ],
+)
+def test_many_models_from_one_line(setup: str) -> None:
+    check_declines("compile", program(setup, MANY), "compile.model-many")
+
+
+def test_each_of_many_models_that_has_a_name() -> None:
+    setup = "nets = []\nfor _ in range(3):\n    net = nn.Conv2d(3, 8, 3)\n    nets.append(net)\n"
+    after = setup.replace("8, 3)\n", "8, 3)\n    net.compile()\n")
+    check_rewrites("compile", program(setup, MANY), program(after, MANY))

@@ -1,0 +1,44 @@
+"""Why an object cannot be followed to where it is made."""
+
+from __future__ import annotations
+
+import ast
+
+from speedpatch.facts.facts import Facts
+from speedpatch.facts.values import Derived, Function, FunctionNode, Member, Method, Parameter, Value
+
+
+def handed_on(facts: Facts, function: FunctionNode) -> ast.expr | None:
+    """Where a function is passed on as a value instead of being called, as a thread's target or to `partial`."""
+    for node in facts.tree.parents:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            up = facts.tree.parent(node)
+            called = isinstance(up, ast.Call) and up.func is node
+            if not called and any(stands_for(value, function) for value in facts.values(node)):
+                return node
+    return None
+
+
+def stands_for(value: Value, function: FunctionNode) -> bool:
+    """Whether a value is a function, bound to an object or not."""
+    found = value.function if isinstance(value, Method) else value
+    return isinstance(found, Function) and found.node is function
+
+
+def out_of_sight(facts: Facts, value: Value) -> tuple[ast.AST, str] | None:
+    """Where the way back to the origin of a value ends, and why; None when it is no parameter."""
+    root = value
+    while isinstance(root, (Member, Derived)) and root.base is not None:
+        root = root.base
+    if not isinstance(root, Parameter):
+        return None
+    function = root.function
+    node = handed_on(facts, function)
+    if node is not None:
+        reason = f"{function.name}() is passed on as a value, so what it is given cannot be followed: call it directly"
+        return node, reason
+    if not facts.state.callers.get(function):
+        owner = facts.tree.owner(function)
+        missing = f"makes a {owner.name}" if owner is not None else f"calls {function.name}()"
+        return function, f"nothing in this file {missing}: name the script that does"
+    return None

@@ -118,7 +118,9 @@ def unknown_step(amp: Amp) -> ast.Call | None:
     schedules = {step.call for step in amp.facts.sites.scheduler_steps}
     for call in amp.facts.sites.attribute_calls("step"):
         values = amp.facts.values(call.func.value)  # type: ignore[attr-defined]
-        if call not in schedules and not call.args and any(isinstance(value, (Member, Derived)) for value in values):
+        unknown = [value for value in values if isinstance(value, (Member, Derived))]
+        engine = any("backward" in amp.facts.state.uses.get(value, ()) for value in unknown)
+        if unknown and not engine and call not in schedules and not call.args:
             return call
     return None
 

@@ -36,6 +36,8 @@ LONE_EVALUATIONS = {"encode_decode", "full_batch", "gan_bce", "one_liner", "step
 # Programs that carry rounding further than the tolerances allow, by the name of the patched file.
 DRIFTS = {
     ("accelerator_device", "after_amp"): (3e-2, "6.7e-3 after 16 steps on torch 2.4"),
+    ("accelerator_device", "after_amp_compile"): (3e-2, "the same: 6.7e-3"),
+    ("vae", "after_amp_compile"): (1e-2, "5.8e-3 on torch 2.4; 1.5e-5 without compiling, 0 with compiling alone"),
     ("main_with_resume", "after_amp"): (3e-2, "batch norm and AdamW at 0.02: 2.4e-2 after one epoch"),
     ("main_with_resume", "after_amp_compile"): (3e-2, "the same: 1.2e-2"),
     ("main_with_resume", "after_amp_bfloat16"): (1e-1, "the same: 4.8e-2"),

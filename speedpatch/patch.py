@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 from speedpatch.checks import check
@@ -48,11 +49,18 @@ class Round:
     outcomes: tuple[Outcome, ...] = ()
 
 
-def patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Options) -> Result:
+def patch(
+    sources: Sequence[Source],
+    codemods: Iterable[Codemod],
+    options: Options,
+    frozen: frozenset[Path] = frozenset(),
+    scripts: int = 1,
+) -> Result:
     """Apply codemods to one program, stage by stage, and check what comes out.
 
-    `sources[0]` is the script; the others are local modules that it imports, read for their facts. A failed
-    check leaves every file of the program as it was and is told in `FileResult.error`.
+    The first `scripts` sources are run (one, as a rule); the others are local modules that they import, of which those
+    at `frozen` paths are only read. A failed check leaves every file of the program as it was and is told in
+    `FileResult.error`.
     """
     script = sources[0]
     try:
@@ -61,7 +69,7 @@ def patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Optio
         return Result((FileResult(script, script, str(error)),), ())
     wanted = sorted(codemods, key=lambda codemod: (STAGES.index(codemod.stage), codemod.name))
     try:
-        start = Round(build_facts(modules))
+        start = Round(build_facts(modules, frozen, scripts))
         done = run_stages(start, wanted, options)
         verify(start, done, wanted, options)
     except (PatchError, RecursionError) as error:
@@ -119,7 +127,7 @@ def run_codemod(current: Round, codemod: Codemod, options: Options) -> Round:
     modules = [
         apply_edits(module, [edit for edit in edits if edit.path == module.source.path]) for module in facts.modules
     ]
-    return Round(build_facts(modules), outcomes)
+    return Round(build_facts(modules, facts.frozen, len(facts.state.mains)), outcomes)
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:

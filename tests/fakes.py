@@ -49,7 +49,13 @@ CODEMODS = {
 }
 
 
-def fake_patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Options) -> Result:
+def fake_patch(
+    sources: Sequence[Source],
+    codemods: Iterable[Codemod],
+    options: Options,
+    frozen: frozenset[Path] = frozenset(),
+    scripts: int = 1,
+) -> Result:
     """Add `# NAME` for every codemod, unless the text says otherwise."""
     script = sources[0]
     obey(script)

@@ -19,7 +19,7 @@ from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
 from speedpatch.facts.devices import bound_before, find_device, moved_before
 from speedpatch.facts.evaluate import dotted
-from speedpatch.facts.reach import Obstacle, Reach
+from speedpatch.facts.reach import Home, Obstacle, Reach
 from speedpatch.facts.setup import behind_compiles
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
@@ -86,10 +86,8 @@ def not_for_us(amp: Amp) -> Iterator[Finding]:
         yield Finding(
             "not_applicable", "amp.no-training", script, 1, "no backward pass found: this file trains nothing by itself"
         )
-    elif not any(amp.facts.in_script(site.call) for site in sites.backwards):
-        yield amp.declined(
-            "other-file", sites.backwards[0].call, "the training loop is in another file: name that file"
-        )
+    elif (frozen := next((site for site in sites.backwards if not amp.facts.is_editable(site.call)), None)) is not None:
+        yield amp.declined("other-file", frozen.call, "the training loop is in a protected file")
     elif amp.device.kind == "cpu" and amp.half:
         yield amp.declined(
             "cpu-only",
@@ -157,7 +155,7 @@ def scaler_users(amp: Amp) -> list[ast.AST]:
     return [
         node
         for node in [*(site.call for site in sites.backwards), *(step.call for step in sites.steps)]
-        if amp.facts.in_script(node)
+        if amp.facts.is_editable(node)
     ]
 
 
@@ -220,12 +218,17 @@ def autocast(amp: Amp, region: Region, enabled: Enabled) -> str | Obstacle:
 
 def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Finding]:
     """The line that makes the scaler, behind the optimizer."""
-    home = reach.home
+    for home in reach.homes:
+        yield from make_scaler_at(amp, reach, home, enabled)
+
+
+def make_scaler_at(amp: Amp, reach: Reach, home: Home, enabled: Enabled) -> Iterator[Edit | Finding]:
+    """The same at one home."""
     condition = enabled.variable(home.scope) or (
         None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before)
     )
     if condition is None and not enabled.always:
-        condition = model_condition(amp, reach)
+        condition = model_condition(amp, home)
     if condition is None and not enabled.always:
         yield amp.declined(
             "device-unknown",
@@ -243,9 +246,9 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
         yield Insert(amp.facts.path(anchor), anchor, "after", text, slot=2)
 
 
-def model_condition(amp: Amp, reach: Reach) -> str | None:
+def model_condition(amp: Amp, home: Home) -> str | None:
     """Ask a parameter of the trained model, when it has been moved by then and nothing else tells the device."""
-    facts, home = amp.facts, reach.home
+    facts = amp.facts
     anchor: ast.AST = home.anchor
     for node in ast.walk(anchor):
         values = facts.values(node)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from speedpatch.edits import AddArgument, AddEntry, Edit, Insert
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Reach
-from speedpatch.facts.tree import position
 
 from .context import Amp
 
@@ -28,7 +27,7 @@ def restored_elsewhere(amp: Amp, reach: Reach) -> ast.Call | None:
     for call in amp.facts.sites.calls:
         given = [*call.args, *(item.value for item in call.keywords)]
         values = {value for item in given for value in amp.facts.values(item)}
-        outside = not amp.facts.sites.local_callees(call) and amp.facts.in_script(call)
+        outside = not amp.facts.sites.local_callees(call) and amp.facts.is_editable(call)
         known = any(name.startswith(("torch.", "builtins.")) for name in amp.facts.sites.callee(call))
         if outside and not known and values & reach.companions:
             return call
@@ -36,18 +35,18 @@ def restored_elsewhere(amp: Amp, reach: Reach) -> ast.Call | None:
 
 
 def optimizer_calls(amp: Amp, method: str) -> Iterator[ast.Call]:
-    """Calls of a method on an optimizer, in the script."""
+    """Calls of a method on an optimizer, in files that may be edited."""
     for call in amp.facts.sites.attribute_calls(method):
         assert isinstance(call.func, ast.Attribute)
         values = amp.facts.values(call.func.value)
-        if amp.facts.in_script(call) and any(amp.facts.sites.is_optimizer(value) for value in values):
+        if amp.facts.is_editable(call) and any(amp.facts.sites.is_optimizer(value) for value in values):
             yield call
 
 
 def spelled(amp: Amp, reach: Reach, node: ast.AST) -> str | None:
     """The scaler as a place can spell it, if it is made by then."""
     scope = amp.facts.tree.scope(node)
-    if scope is reach.home.scope and position(node) < position(reach.home.anchor):
+    if not reach.made_by(node):
         return None
     text = reach.expression(scope)
     return text if isinstance(text, str) else None

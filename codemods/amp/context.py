@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from speedpatch.codemod import Finding, Options
 from speedpatch.edits import Import
@@ -20,7 +21,7 @@ class Amp:
     facts: Facts
     options: Options
     device: Device
-    imports: dict[str, Import] = field(default_factory=dict)
+    imports: dict[Path, Import] = field(default_factory=dict)
 
     @property
     def half(self) -> bool:
@@ -36,21 +37,22 @@ class Amp:
         """How the file of `node` spells `torch.<name>`; adds `import torch` when it has no way to."""
         spelled = self.facts.name_for(f"torch.{name}", node)
         if spelled is None:
-            self.imports["torch"] = Import(self.facts.path(node), "import torch")
+            path = self.facts.path(node)
+            self.imports[path] = Import(path, "import torch")
         return spelled or f"torch.{name}"
 
     def free_name(self, wanted: str, spare: str) -> str:
         """`wanted`, else `spare`, else a numbered form, that means nothing wherever training or evaluation happens."""
         sites = self.facts.sites
-        script = self.facts.script.tree
-        functions = [node for node in ast.walk(script) if isinstance(node, FUNCTIONS)]
+        functions = [node for node in self.facts.scopes if isinstance(node, FUNCTIONS)]
+        modules = [node for node in self.facts.scopes if isinstance(node, ast.Module)]
         concerned = [node for node in functions if sites.contains_backward(node) or sites.contains_forward(node)]
         classes = [owner for node in concerned if (owner := self.facts.tree.owner(node)) is not None]
         attributes = {
             node.attr for scope in [*concerned, *classes] for node in ast.walk(scope) if isinstance(node, ast.Attribute)
         }
         attributes |= {item.arg for call in sites.calls for item in call.keywords if item.arg is not None}
-        taken = attributes.union(*(self.facts.names_in(scope) for scope in [script, *concerned]))
+        taken = attributes.union(*(self.facts.names_in(scope) for scope in [*modules, *concerned]))
         return next(
             name for name in [wanted, spare, *(f"{spare}_{number}" for number in range(2, 100))] if name not in taken
         )

@@ -41,8 +41,9 @@ class Enabled:
         if self.always:
             return
         uses = [(self.amp.facts.tree.scope(region.first), region.first) for region in self.regions]
-        if self.reach is not None:
-            self.share(self.reach.home, uses)
+        for home in self.reach.homes if self.reach is not None else ():
+            if home is self.reach.home_in(home.scope):  # type: ignore[union-attr]
+                self.share(home, uses)
         for scope in {scope for scope, _ in uses}:
             mine = [statement for where, statement in uses if where is scope]
             if self.variable(scope) is None and (
@@ -75,7 +76,7 @@ class Enabled:
         """Whether code of a scope can read what stands at a home."""
         assert self.reach is not None
         if not isinstance(home.scope, ast.Module) or scope is home.scope:
-            return self.reach.direct(scope) is not None
+            return self.reach.direct_from(home, scope) is not None
         root = self.amp.device.node and test_root(self.amp.facts.text(self.amp.device.node))
         local = root in self.amp.facts.state.scopes.get(scope, {})
         return home.anchor in home.scope.body and not local
@@ -111,14 +112,12 @@ class Enabled:
         """The variable that a scope can read."""
         around = [scope, *(up for up in self.amp.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
         for up in around:
-            if up in self.variables and (
-                self.reach is None or up is not self.reach.home.scope or self.sees(self.reach.home, scope)
-            ):
+            home = self.reach.home_in(up) if self.reach is not None else None
+            if up in self.variables and (home is None or self.sees(home, scope)):
                 return self.variables[up]
-        if self.reach is not None and self.reach.home.owner in self.variables:
-            direct = self.reach.direct(scope)
-            return direct.rsplit(".", 1)[0] + "." + self.name if direct else None
-        return None
+        owners = [home for home in self.reach.homes if home.owner in self.variables] if self.reach is not None else []
+        direct = self.reach.direct_from(owners[0], scope) if self.reach is not None and owners else None
+        return direct.rsplit(".", 1)[0] + "." + self.name if direct else None
 
     def expression(self, scope: Scope, before: ast.stmt, region: Region | None = None) -> str | Obstacle | None:
         """The condition in a scope just before a statement; None: it needs none."""

@@ -18,7 +18,7 @@ from .context import Amp
 
 def scale_steps(amp: Amp, reach: Reach) -> Iterator[Edit | Finding]:
     """All edits of one program's steps and gradient readings."""
-    steps = [step for step in amp.facts.sites.steps if amp.facts.in_script(step.call)]
+    steps = [step for step in amp.facts.sites.steps if amp.facts.is_editable(step.call)]
     by_scope: dict[ast.AST, list[Step]] = {}
     for step in steps:
         by_scope.setdefault(amp.facts.tree.scope(step.call), []).append(step)

@@ -184,7 +184,7 @@ class Halves:
             if isinstance(definition, FUNCTIONS) and isinstance(root, ast.Name):
                 for call in self.amp.facts.state.callers.get(definition, ()):
                     argument = self.amp.facts.state.arguments.get((call, definition), {}).get(root.id)
-                    if argument is not None and self.amp.facts.in_script(call) and self.holds_half(argument):
+                    if argument is not None and self.amp.facts.is_editable(call) and self.holds_half(argument):
                         found.append(argument)
         return sorted(found, key=position)
 

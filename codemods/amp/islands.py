@@ -66,7 +66,7 @@ def island(amp: Amp, call: ast.Call, wrapped: set[ast.stmt]) -> Iterator[Edit | 
         return
     if not refused and not is_linear_algebra(amp, call):
         return
-    if not amp.facts.in_script(call):
+    if not amp.facts.is_editable(call):
         yield amp.declined(
             "float32-elsewhere",
             call,
@@ -117,11 +117,11 @@ def saturated(amp: Amp, call: ast.Call) -> Iterator[Edit | Finding]:
     if not any(complement(item) for item in inside) or not is_downstream(amp.facts, call, {}):
         return
     floats = float_names(amp, call, [], {})
-    if isinstance(floats, list) and all(amp.facts.in_script(item.node) for item in floats):
+    if isinstance(floats, list) and all(amp.facts.is_editable(item.node) for item in floats):
         yield from floats
         return
     yield amp.declined(
-        "float32-in-model" if amp.facts.in_script(call) else "float32-elsewhere",
+        "float32-in-model" if amp.facts.is_editable(call) else "float32-elsewhere",
         call,
         "this logarithm of a difference from 1 has to be computed in float32: cast with .float() what the sigmoid, "
         "softmax or tanh ahead of it is taken of",
@@ -131,7 +131,7 @@ def saturated(amp: Amp, call: ast.Call) -> Iterator[Edit | Finding]:
 def guarded_sum(amp: Amp, node: ast.BinOp) -> Iterator[Edit]:
     """`x + 1e-8` in a logarithm or denominator, whose constant is 0 in float16."""
     other = tiny_sum(amp, node)
-    if other is None or is_float(other) or not amp.facts.in_script(node) or not is_downstream(amp.facts, other, {}):
+    if other is None or is_float(other) or not amp.facts.is_editable(node) or not is_downstream(amp.facts, other, {}):
         return
     last = other.func.attr if isinstance(other, ast.Call) and isinstance(other.func, ast.Attribute) else ""
     if last not in FLOAT32_RESULTS | {"item"} and any(guards(amp, up, node) for up in amp.facts.tree.above(node)):

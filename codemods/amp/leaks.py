@@ -69,7 +69,7 @@ def covered(amp: Amp, regions: Regions) -> list[ast.AST]:
 def to_numpy(amp: Amp, halves: Halves) -> Iterator[Edit]:
     """`.float()` ahead of `.numpy()`: NumPy has no bfloat16, and its float16 overflows in sums."""
     for call in amp.facts.sites.calls:
-        if amp.facts.in_script(call):
+        if amp.facts.is_editable(call):
             for source in array_sources(amp, call):
                 yield from float_outputs(amp, moved_back(source), halves)
 
@@ -99,7 +99,7 @@ def to_products(amp: Amp, halves: Halves) -> Iterator[Edit]:
     """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes must match."""
     for node in amp.facts.tree.parents:
         operands = product_operands(amp, node)
-        if not operands or not amp.facts.in_script(node) or halves.is_covered(node) or in_model_code(amp, node):
+        if not operands or not amp.facts.is_editable(node) or halves.is_covered(node) or in_model_code(amp, node):
             continue
         for operand in operands:
             if halves.holds_half(operand):
@@ -135,8 +135,8 @@ def constants(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:
         if found is None or number is None or not largest(amp) < abs(number) < float("inf"):
             continue
         base, value = dotted(found[0]), found[1]
-        if base is None or not amp.facts.in_script(node):
-            where = "" if amp.facts.in_script(node) else ", in another file"
+        if base is None or not amp.facts.is_editable(node):
+            where = "" if amp.facts.is_editable(node) else ", in another file"
             yield amp.declined(
                 "fp16-constant",
                 node,
@@ -222,7 +222,7 @@ def buffer_writes(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:
         if found is None:
             continue
         base, source = found
-        if not amp.facts.in_script(node):
+        if not amp.facts.is_editable(node):
             yield amp.declined(
                 "buffer-write",
                 node,
@@ -344,7 +344,7 @@ def autograd_functions(amp: Amp) -> Iterator[Edit | Finding]:
         forward, backward = methods.get("forward"), methods.get("backward")
         if forward is None or backward is None or len(forward.decorator_list) > 1 or len(backward.decorator_list) > 1:
             continue
-        if not amp.facts.in_script(node):
+        if not amp.facts.is_editable(node):
             yield amp.declined(
                 "autograd-function",
                 node,

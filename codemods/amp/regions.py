@@ -55,16 +55,10 @@ def find_regions(amp: Amp) -> Regions | Finding:
         obstacle = add_training(amp, site, regions)
         if obstacle is not None:
             return obstacle
-    for scope in scopes(amp):
+    for scope in amp.facts.scopes:
         add_evaluation(amp, scope, regions)
     regions.training = unique(regions.training)
     return regions
-
-
-def scopes(amp: Amp) -> list[ast.Module | FunctionNode]:
-    """The script and its functions."""
-    script = amp.facts.script.tree
-    return [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
 
 
 def unique(regions: list[Region]) -> list[Region]:
@@ -79,8 +73,8 @@ def unique(regions: list[Region]) -> list[Region]:
 def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     """The regions that compute one backward's losses."""
     facts = amp.facts
-    if not facts.in_script(site.call):
-        return amp.declined("other-file", site.call, "the backward pass is in another file")
+    if not facts.is_editable(site.call):
+        return amp.declined("other-file", site.call, "the backward pass is in a protected file")
     statement = facts.tree.statement(site.call)
     memo: dict[ast.AST, bool] = {}
     inline = [loss for loss in site.losses if contains_compute(amp, loss, memo)]
@@ -139,7 +133,7 @@ def add_regions(
     regions.training += [region for region in found if computes(amp, region)]
     count = len(members)
     for call, argument in {pair: None for item in [*roots, *before] for pair in arguments_behind(facts, item)}:
-        if depth < CALLERS and facts.in_script(call) and is_downstream(facts, argument, memo):
+        if depth < CALLERS and facts.is_editable(call) and is_downstream(facts, argument, memo):
             if contains_compute(amp, argument, memo):
                 return amp.declined("inline-loss", call, "an argument computes the loss: give it a line of its own")
             more = add_regions(amp, [argument], facts.tree.statement(call), memo, regions, depth + 1)
@@ -305,7 +299,7 @@ def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
 def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions) -> None:
     """The regions of a scope's evaluation loops: those that run the model and reach no backward."""
     facts = amp.facts
-    for loop in [node for node in own_nodes(scope) if isinstance(node, LOOPS)]:
+    for loop in [node for node in own_nodes(scope) if isinstance(node, LOOPS) and facts.sites.is_live(node)]:
         if not is_evaluation(amp, loop, regions):
             continue
         memo: dict[ast.AST, bool] = {}
@@ -383,7 +377,7 @@ def evaluates(amp: Amp, call: ast.Call) -> bool:
     return any(
         isinstance(node, LOOPS) and amp.facts.sites.contains_forward(node)
         for function in amp.facts.sites.local_callees(call)
-        if amp.facts.in_script(function) and not in_model_code(amp, function.body[0])
+        if amp.facts.is_editable(function) and not in_model_code(amp, function.body[0])
         for node in own_nodes(function)
     )
 

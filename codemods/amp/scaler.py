@@ -14,25 +14,18 @@ from .context import Amp
 
 
 def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
-    """The home of the scaler that every node can be reached from with the fewest new parameters."""
+    """The homes of the scaler that every node can be reached from with the fewest new parameters."""
     facts = amp.facts
     sites = sorted(nodes, key=position)
     optimizers = stepped(amp)
-    found = homes(facts, optimizers)
-    scopes = [facts.tree.scope(node) for node in sites]
     name = amp.free_name("scaler", "grad_scaler")
-    best: Reach | None = None
-    obstacle: Obstacle | None = None
-    for home in found:
-        reach = Reach(facts, home, name, optimizers)
-        problem = next((result for scope in scopes if isinstance(result := reach.expression(scope), Obstacle)), None)
-        problem = problem or out_of_place(amp, home, sites)
-        if problem is not None:
-            obstacle = obstacle or problem
-        elif best is None or len(reach.edits) < len(best.edits):
-            best = reach
-    if best is not None:
-        return best
+    found = [try_way(amp, Reach(facts, way, name, optimizers), sites) for way in homes(facts, optimizers)]
+    reached = [reach for reach in found[:-1] if isinstance(reach, Reach)] or [
+        reach for reach in found[-1:] if isinstance(reach, Reach)
+    ]
+    if reached:
+        return min(reached, key=lambda reach: len(reach.edits))
+    obstacle = next((item for item in found if isinstance(item, Obstacle)), None)
     if obstacle is not None:
         return amp.blocked(obstacle)
     if not optimizers:
@@ -52,6 +45,15 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
     )
 
 
+def try_way(amp: Amp, reach: Reach, sites: list[ast.AST]) -> Reach | Obstacle:
+    """The same with what brings it everywhere, or why some place is out of its reach."""
+    scopes = [amp.facts.tree.scope(site) for site in sites]
+    problem = next((result for scope in scopes if isinstance(result := reach.expression(scope), Obstacle)), None)
+    reach.keep_used()
+    problem = problem or next((spot for home in reach.homes if (spot := out_of_place(amp, home)) is not None), None)
+    return problem or too_early(reach, sites) or reach
+
+
 def stepped(amp: Amp) -> frozenset[Value]:
     """The optimizers that step in the script."""
     return frozenset(
@@ -62,7 +64,7 @@ def stepped(amp: Amp) -> frozenset[Value]:
     )
 
 
-def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
+def out_of_place(amp: Amp, home: Home) -> Obstacle | None:
     """A home inside the loop that it serves would make a scaler every time, unless the optimizer is made there too."""
     tree = amp.facts.tree
     if home.owner is not None and "__slots__" in amp.facts.state.scopes[home.owner]:
@@ -73,12 +75,13 @@ def out_of_place(amp: Amp, home: Home, sites: list[ast.AST]) -> Obstacle | None:
     for loop in tree.loops(home.anchor):
         if not any(up is loop for site in made for up in tree.above(site)):
             return Obstacle("scaler-in-loop", home.anchor, "the optimizer is bound inside a loop but made outside it")
+    return None
+
+
+def too_early(reach: Reach, sites: list[ast.AST]) -> Obstacle | None:
+    """Something that needs the scaler ahead of the place where its scope makes it."""
     for site in sites:
-        if (
-            tree.scope(site) is home.scope
-            and home.owner is None
-            and not home.before
-            and position(site) < position(home.anchor)
-        ):
+        home = reach.home_in(reach.facts.tree.scope(site))
+        if home is not None and home.owner is None and not home.before and not reach.made_by(site):
             return Obstacle("before-optimizer", site, "this runs before the optimizer is made")
     return None

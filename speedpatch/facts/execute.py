@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from speedpatch.facts.evaluate import Evaluator, dotted
 from speedpatch.facts.state import Binding, Environment, State, parameters_of, unknown_parameter
-from speedpatch.facts.tree import Scope, Tree, children, own_nodes
+from speedpatch.facts.tree import Scope, Tree, children, is_main_guard, own_nodes
 from speedpatch.facts.values import (
     FUNCTIONS,
     NOTHING,
@@ -158,7 +158,8 @@ class Executor(Evaluator):
         while True:
             self.evaluate(node.test)
             before = dict(self.env)
-            ends.append(self.branch(node.body, before))
+            if not (self.state.is_imported(self.scope) and is_main_guard(node)):
+                ends.append(self.branch(node.body, before))
             self.env = before
             if len(node.orelse) != 1 or not isinstance(node.orelse[0], ast.If):
                 break
@@ -326,12 +327,16 @@ def is_same(one: Environment, other: Environment) -> bool:
     return len(one) == len(other) and all(other.get(name) is binding for name, binding in one.items())
 
 
-def interpret(tree: Tree, imports: tuple[dict[str, int], ...]) -> State:
-    """Execute all modules and functions until the state stops growing; `imports` are the local modules by name."""
+def interpret(tree: Tree, imports: tuple[dict[str, int], ...], scripts: int = 1) -> State:
+    """Execute all modules and functions until the state stops growing; `imports` are the local modules by name.
+
+    The first `scripts` modules are run, the others imported.
+    """
     written = (
         node.attr for node in tree.parents if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     )
-    state = State(tree, stored=frozenset(written))
+    mains = frozenset(module.tree for module in tree.modules[:scripts])
+    state = State(tree, mains, frozenset(written))
     scopes = [found for module in tree.modules for found in nested(module.tree, ())]
     names = {module.tree: known for module, known in zip(tree.modules, imports, strict=True)}
     for state.settled in (False, True):

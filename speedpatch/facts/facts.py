@@ -21,12 +21,16 @@ from speedpatch.sources import NEWLINE, Module
 
 @dataclass(frozen=True)
 class Facts:
-    """A program's modules (the script first), what its expressions stand for, and its training sites."""
+    """A program's modules (the script first), what its expressions stand for, and its training sites.
+
+    The files that are `frozen` are there to be read; edits may be made in the others.
+    """
 
     modules: tuple[Module, ...]
     tree: Tree
     state: State
     sites: Sites
+    frozen: frozenset[Path] = frozenset()
     lines: dict[ast.AST, list[bytes]] = field(default_factory=dict, repr=False)
 
     @property
@@ -47,8 +51,12 @@ class Facts:
         return self.tree.module(node).line(node)
 
     def in_script(self, node: ast.AST) -> bool:
-        """Whether a node lies in the script itself, where edits can be made."""
+        """Whether a node lies in the script itself."""
         return self.tree.module(node) is self.script
+
+    def is_editable(self, node: ast.AST) -> bool:
+        """Whether a node lies in a file that may be edited."""
+        return self.path(node) not in self.frozen
 
     def text(self, node: ast.AST) -> str:
         """The source of an expression or statement, as the user wrote it."""
@@ -71,6 +79,14 @@ class Facts:
                 if name in ENGINES:
                     return call, ENGINES[name]
         return None
+
+    @property
+    def scopes(self) -> list[ast.Module | FunctionNode]:
+        """Every module and function of the program that runs and may be edited."""
+        live = self.sites.live
+        found = [node for node in self.tree.parents if isinstance(node, FUNCTIONS) and node in live]
+        mains = [module.tree for module in self.modules]
+        return [scope for scope in [*mains, *found] if self.is_editable(scope)]
 
     def names_in(self, scope: ast.Module | FunctionNode) -> set[str]:
         """Every name that means something in a scope: its own, those of the scopes around, builtins."""
@@ -100,14 +116,20 @@ class Facts:
             for name, values in self.state.scopes[module].items():
                 if values == {wanted} and (scope is module or name not in self.state.scopes[scope]):
                     return ".".join([name, *parts[length:]])
-        return qualified if parts[0] in self.starred and parts[0] not in self.state.scopes.get(scope, {}) else None
+        hidden = parts[0] in self.state.scopes.get(scope, {})
+        return qualified if not hidden and parts[0] in self.starred[module] else None
 
     @cached_property
-    def starred(self) -> set[str]:
-        """Modules that the script names without an import of its own, so that a star import has to bring them."""
-        bound = self.state.scopes[self.script.tree]
-        names = {node.id: self.values(node) for node in ast.walk(self.script.tree) if isinstance(node, ast.Name)}
-        return {name for name, values in names.items() if name not in bound and values == {External(name)}}
+    def starred(self) -> dict[ast.Module, set[str]]:
+        """The modules that each file names without an import of its own, so that a star import has to bring them."""
+        found: dict[ast.Module, set[str]] = {}
+        for module in self.modules:
+            bound = self.state.scopes[module.tree]
+            names = {node.id: self.values(node) for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+            found[module.tree] = {
+                name for name, values in names.items() if name not in bound and values == {External(name)}
+            }
+        return found
 
     def visible(self, name: str, scope: ast.AST) -> bool:
         """Whether a module-level name can be read in a scope, that is, is not a local name there."""
@@ -123,12 +145,12 @@ def split_lines(text: str) -> list[str]:
     return [*lines, text[start:]]
 
 
-def build_facts(modules: Sequence[Module]) -> Facts:
-    """Interpret a program; `modules[0]` is its script."""
+def build_facts(modules: Sequence[Module], frozen: frozenset[Path] = frozenset(), scripts: int = 1) -> Facts:
+    """Interpret a program: its first `scripts` modules are run, the others are imported by them."""
     program = tuple(modules)
     tree = build_tree(program)
-    state = interpret(tree, tuple(import_names(program, module) for module in program))
-    return Facts(program, tree, state, collect(tree, state))
+    state = interpret(tree, tuple(import_names(program, module) for module in program), scripts)
+    return Facts(program, tree, state, collect(tree, state), frozen)
 
 
 def import_names(program: tuple[Module, ...], module: Module) -> dict[str, int]:

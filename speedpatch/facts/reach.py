@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice, product
 
 from speedpatch.edits import AddArgument, AddParameter
 from speedpatch.facts.facts import Facts
@@ -42,39 +43,94 @@ class Obstacle:
     reason: str
 
 
-def homes(facts: Facts, companions: Iterable[Value]) -> list[Home]:
-    """Where an object can be made beside others: behind the last statement that binds all of them, per scope."""
-    wanted = set(companions)
-    groups: dict[tuple[Scope, ast.ClassDef | None], dict[ast.stmt, set[Value]]] = {}
+Place = tuple[Scope, ast.ClassDef | None]
+Bindings = dict[ast.stmt, set[Value]]
+CHOICES = 24
+
+
+def homes(facts: Facts, companions: Iterable[Value]) -> list[tuple[Home, ...]]:
+    """The ways to make an object beside others: one in a place that binds all of them, else one for each group.
+
+    Companions belong together when one scope binds them; two functions that each make an optimizer of their own, or
+    two scripts that share a loop, need an object each. A scope that makes them again for another run gets it again.
+    The last way is a home everywhere, of which `Reach` keeps those that it uses.
+    """
+    wanted = frozenset(companions)
+    places = bindings(facts, wanted)
+    found = ways(facts, wanted, places)
+    groups = together_by_scope(wanted, places)
+    if not found and len(groups) > 1:
+        choices = [ways(facts, group, places) for group in groups]
+        found = [tuple(home for way in chosen for home in way) for chosen in islice(product(*choices), CHOICES)]
+    found.sort(key=lambda way: [(home.owner is None, position(home.anchor)) for home in way])
+    everywhere = tuple(dict.fromkeys(home for way in found for home in way))
+    return [*found, everywhere] if len(found) > 1 else found
+
+
+def bindings(facts: Facts, wanted: frozenset[Value]) -> dict[Place, Bindings]:
+    """The statements that bind companions, by the scope or class that they are bound in."""
+    places: dict[Place, Bindings] = {}
     for node in facts.tree.parents:
-        if (
-            not isinstance(node, (ast.Name, ast.Attribute))
-            or not isinstance(node.ctx, ast.Store)
-            or not facts.in_script(node)
-        ):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Store):
             continue
         held = set(facts.values(node)) & wanted
         statement = facts.tree.statement(node)
-        if not held or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        if not held or not isinstance(statement, (ast.Assign, ast.AnnAssign)) or not facts.is_editable(node):
             continue
         scope = facts.tree.scope(node)
         owner = attribute_owner(facts, node, scope) if isinstance(node, ast.Attribute) else None
-        if isinstance(node, ast.Attribute) and owner is None:
-            continue
-        groups.setdefault((scope, owner), {}).setdefault(statement, set()).update(held)
+        if (owner is not None or isinstance(node, ast.Name)) and facts.sites.is_live(node):
+            places.setdefault((scope, owner), {}).setdefault(statement, set()).update(held)
+    return places
+
+
+def ways(facts: Facts, wanted: frozenset[Value], places: dict[Place, Bindings]) -> list[tuple[Home, ...]]:
+    """The places that bind all of some companions."""
     found = []
-    for (place, owner), statements in groups.items():
-        if set().union(*statements.values()) == wanted:
-            anchor = together(facts, sorted(statements, key=position))
-            if anchor is not None:
-                found.append(Home(anchor, place, owner))
-    return sorted(found or nameless(facts, wanted), key=lambda home: (home.owner is None, position(home.anchor)))
+    for (scope, owner), statements in places.items():
+        mine = {statement: held & wanted for statement, held in statements.items() if held & wanted}
+        if mine and frozenset().union(*mine.values()) == wanted:
+            anchors = [together(facts, run) for run in runs(facts, sorted(mine, key=position))]
+            way = tuple(Home(anchor, scope, owner) for anchor in anchors if anchor is not None)
+            if len(way) == len(anchors):
+                found.append(way)
+    return found or [(home,) for home in nameless(facts, set(wanted))]
+
+
+def together_by_scope(wanted: frozenset[Value], places: dict[Place, Bindings]) -> list[frozenset[Value]]:
+    """The companions in groups: those that one place binds belong together."""
+    groups: list[frozenset[Value]] = []
+    for held in [*(frozenset().union(*statements.values()) for statements in places.values()), *({v} for v in wanted)]:
+        touching = [group for group in groups if group & held]
+        groups = [group for group in groups if not group & held]
+        groups.append(frozenset(held).union(*touching))
+    return sorted(groups, key=lambda group: sorted(map(repr, group)))
+
+
+def runs(facts: Facts, statements: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """The bindings of a scope, apart where training stands between them: what follows is another run."""
+    found = [statements[:1]]
+    for statement in statements[1:]:
+        if trains_between(facts, found[-1][-1], statement):
+            found.append([])
+        found[-1].append(statement)
+    return found
+
+
+def trains_between(facts: Facts, first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether a scope trains, or calls what does, behind one statement and ahead of another."""
+    block = facts.tree.common_block(first, second)
+    start = facts.tree.lift(first, block) if block is not None else None
+    end = facts.tree.lift(second, block) if block is not None else None
+    if block is None or start is None or end is None:
+        return False
+    return any(facts.sites.contains_backward(item) for item in block[block.index(start) + 1 : block.index(end)])
 
 
 def nameless(facts: Facts, wanted: set[Value]) -> list[Home]:
     """Companions that are made inside a call, `fit(net, Adam(...))`: ahead of that statement."""
     sites = [value.site for value in wanted if isinstance(value, Instance) and isinstance(value.site, ast.Call)]
-    statements = sorted({facts.tree.statement(site) for site in sites if facts.in_script(site)}, key=position)
+    statements = sorted({facts.tree.statement(site) for site in sites if facts.is_editable(site)}, key=position)
     if not statements or len(sites) < len(wanted) or len({facts.tree.scope(statement) for statement in statements}) > 1:
         return []
     block = facts.tree.common_block(*statements)
@@ -112,11 +168,27 @@ class Reach:
     """Finds the expression for a new object in each scope; collects the parameters and arguments it takes."""
 
     facts: Facts
-    home: Home
+    homes: tuple[Home, ...]
     name: str
     companions: frozenset[Value]
     spelled: dict[ast.AST, str | Obstacle] = field(default_factory=dict)
     edits: list[AddArgument | AddParameter] = field(default_factory=list)
+    used: dict[Home, None] = field(default_factory=dict)
+
+    def keep_used(self) -> None:
+        """Forget the homes that nothing is brought from."""
+        self.homes = tuple(home for home in self.homes if self.home_in(home.scope) in self.used)
+
+    def home_in(self, scope: ast.AST) -> Home | None:
+        """The first home in a scope."""
+        return next((home for home in self.homes if home.scope is scope), None)
+
+    def made_by(self, node: ast.AST) -> bool:
+        """Whether the object exists when control is at a node, as far as its own scope tells."""
+        home = self.home_in(self.facts.tree.scope(node))
+        if home is None:
+            return True
+        return position(node) >= position(home.anchor) if home.before else position(node) > position(home.anchor)
 
     def expression(self, scope: Scope) -> str | Obstacle:
         """How `scope` spells the object."""
@@ -135,15 +207,24 @@ class Reach:
 
     def direct(self, scope: Scope) -> str | None:
         """Without a new parameter: an attribute of self, a name of this scope or of one around it."""
+        for home in self.homes:
+            text = self.direct_from(home, scope)
+            if text is not None:
+                self.used[home] = None
+                return text
+        return None
+
+    def direct_from(self, home: Home, scope: Scope) -> str | None:
+        """The same for one home."""
         around = [scope, *(up for up in self.facts.tree.above(scope) if isinstance(up, (*FUNCTIONS, ast.Module)))]
-        if self.home.owner is not None:
+        if home.owner is not None:
             for up in around:
                 owner = self.facts.tree.owner(up)
-                if owner is not None and isinstance(up, FUNCTIONS) and self.related(owner):
+                if owner is not None and isinstance(up, FUNCTIONS) and self.related(home.owner, owner):
                     names = parameters_of(up)
                     return f"{names[0]}.{self.name}" if names else None
             return None
-        if self.home.scope not in around or (self.home.scope is not scope and self.given_companion(scope)):
+        if home.scope not in around or (home.scope is not scope and self.given_companion(scope)):
             return None
         return self.name
 
@@ -152,41 +233,46 @@ class Reach:
         names = parameters_of(scope) if isinstance(scope, FUNCTIONS) else []
         return any(self.facts.state.scopes[scope].get(name, frozenset()) & self.companions for name in names)
 
-    def related(self, owner: ast.ClassDef) -> bool:
-        """Whether objects of a class carry the attribute."""
-        mine = self.home.owner
-        assert mine is not None
+    def related(self, mine: ast.ClassDef, owner: ast.ClassDef) -> bool:
+        """Whether objects of a class carry the attributes of another."""
         return owner in self.facts.state.bases(mine) or mine in self.facts.state.bases(owner)
 
     def threaded(self, scope: Scope) -> str | Obstacle:
         """By a new parameter that every call fills."""
         if not isinstance(scope, FUNCTIONS):
-            return Obstacle("scope", self.home.anchor, self.out_of_reach())
+            return Obstacle("scope", self.homes[0].anchor, self.out_of_reach())
         obstacle = self.callable_by_all(scope)
         if obstacle is not None:
             return obstacle
         after = self.neighbour(scope)
         self.edits.append(AddParameter(self.facts.path(scope), scope, parameter_text(scope, self.name, after), after))
-        for call in self.facts.state.callers[scope]:
+        for call in self.live_callers(scope):
             inner = self.expression(self.facts.tree.scope(call))
             if isinstance(inner, Obstacle):
                 return inner
-            if not self.without_companion(scope, call, after):
-                self.edits.append(self.argument(scope, call, inner, after))
+            if self.without_companion(scope, call, after):
+                continue
+            if not self.made_by(call):
+                return Obstacle("before-optimizer", call, "this runs before the optimizer is made")
+            self.edits.append(self.argument(scope, call, inner, after))
         return self.name
 
     def out_of_reach(self) -> str:
         """Why code at module level cannot get at the object."""
-        home = self.home.scope
+        home = self.homes[0].scope
         if not isinstance(home, FUNCTIONS):
             return "the loop is at module level and the optimizer is not"
         if self.facts.state.declared.get(home):
             return f"{home.name}() binds the optimizer by `global`: bind it at module level"
         return f"the optimizer is built in {home.name}() but used at module level: return it from there"
 
+    def live_callers(self, scope: FunctionNode) -> list[ast.Call]:
+        """The calls of a function that a run may get to."""
+        return [call for call in self.facts.state.callers.get(scope, ()) if self.facts.sites.is_live(call)]
+
     def callable_by_all(self, scope: FunctionNode) -> Obstacle | None:
         """Whether all calls of a function are known and can be edited."""
-        callers = self.facts.state.callers.get(scope)
+        callers = self.live_callers(scope)
         if not callers:
             return Obstacle(
                 "no-callers", scope, f"nothing in this file calls {scope.name}(), so nothing can pass it a scaler"
@@ -199,9 +285,11 @@ class Reach:
         obstacle = self.signature_is_fixed(scope)
         if obstacle is not None:
             return obstacle
-        foreign = [node for node in [scope, *callers] if not self.facts.in_script(node)]
+        foreign = [node for node in [scope, *callers] if not self.facts.is_editable(node)]
         if foreign:
-            return Obstacle("other-file", foreign[0], f"{scope.name}() or a call of it is in another file")
+            return Obstacle(
+                "other-file", foreign[0], f"{scope.name}() or a call of it is in a file that may not be edited"
+            )
         node = handed_on(self.facts, scope)
         if node is not None:
             return Obstacle(

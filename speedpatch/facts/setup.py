@@ -51,11 +51,11 @@ class SetUp:
 
     def ready(self, module: Value) -> list[Ready] | NotReady:
         """The places where a module is ready (several only in branches that exclude each other)."""
-        births = [node for node in self.holders.births(module) if self.facts.in_script(node)]
+        births = [node for node in self.holders.births(module) if self.facts.is_editable(node)]
         if not births:
             return NotReady("elsewhere", site_of(self.facts, module))
         targets = [node for birth in births for node in self.holders.targets(birth, module)]
-        targets = targets or [node for node in self.holders.stores[module] if self.facts.in_script(node)]
+        targets = targets or [node for node in self.holders.stores[module] if self.facts.is_editable(node)]
         if not targets:
             return NotReady("unbound", births[0])
         if any(self.is_repeated(birth, min(targets, key=position)) for birth in births):

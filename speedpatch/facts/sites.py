@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from speedpatch.facts.state import State
+from speedpatch.facts.state import State, decorated
 from speedpatch.facts.torch_names import (
     AUTOCAST,
     CLIP,
@@ -18,8 +18,9 @@ from speedpatch.facts.torch_names import (
     WRAPPER,
     is_optimizer,
 )
-from speedpatch.facts.tree import Tree
+from speedpatch.facts.tree import Tree, is_main_guard
 from speedpatch.facts.values import (
+    FUNCTIONS,
     NOTHING,
     Class,
     Derived,
@@ -69,12 +70,29 @@ class Sites:
 
     tree: Tree
     state: State
-    calls: tuple[ast.Call, ...]
+    every_call: tuple[ast.Call, ...]
     memo: dict[tuple[str, ast.AST], bool] = field(default_factory=dict)
 
     def values(self, node: ast.AST) -> Values:
         """The objects that an expression may stand for."""
         return self.state.values.get(node, NOTHING)
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """The calls in code that a run may get to."""
+        return tuple(call for call in self.every_call if self.is_live(call))
+
+    def is_live(self, node: ast.AST) -> bool:
+        """Whether a run of the program's scripts may get to a node."""
+        scope = self.tree.scope(node)
+        if self.state.is_imported(scope) and any(up in self.guards for up in self.tree.above(node)):
+            return False
+        return scope in self.live
+
+    @cached_property
+    def guards(self) -> frozenset[ast.AST]:
+        """Every `if __name__ == "__main__":`."""
+        return frozenset(node for node in self.tree.parents if isinstance(node, ast.If) and is_main_guard(node))
 
     def callee(self, call: ast.Call) -> set[str]:
         """The qualified names of what a call may call."""
@@ -91,6 +109,46 @@ class Sites:
         for function, callers in self.state.callers.items():
             for call in callers:
                 found.setdefault(call, {})[function] = True  # type: ignore[index]
+        return found
+
+    @cached_property
+    def live(self) -> frozenset[ast.AST]:
+        """The functions that a run may get to: all of its scripts, and what they call or hand on elsewhere."""
+        outgoing: dict[ast.AST, list[FunctionNode]] = {}
+        for call, callees in self.reached.items():
+            outgoing.setdefault(self.tree.scope(call), []).extend(callees)
+        for scope, functions in self.handed.items():
+            outgoing.setdefault(scope, []).extend(functions)
+        modules = [module.tree for module in self.tree.modules]
+        stack: list[ast.AST] = [*modules, *(node for main in self.state.mains for node in ast.walk(main))]
+        stack = [node for node in stack if isinstance(node, (ast.Module, *FUNCTIONS))]
+        stack += [node for node in self.tree.parents if isinstance(node, FUNCTIONS) and self.runs_unseen(node)]
+        found: set[ast.AST] = set()
+        while stack:
+            scope = stack.pop()
+            if scope not in found:
+                found.add(scope)
+                stack += outgoing.get(scope, [])
+        return frozenset(found)
+
+    def runs_unseen(self, function: FunctionNode) -> bool:
+        """A property or a special method, which no call names."""
+        if self.tree.owner(function) is None:
+            return False
+        return decorated(function, "property") or (function.name.startswith("__") and function.name != "__init__")
+
+    @cached_property
+    def handed(self) -> dict[ast.AST, list[FunctionNode]]:
+        """The functions that each scope passes on as values, or returns, without calling them."""
+        found: dict[ast.AST, list[FunctionNode]] = {}
+        for node, values in self.state.values.items():
+            up = self.tree.parent(node)
+            if not isinstance(node, (ast.Name, ast.Attribute)) or (isinstance(up, ast.Call) and up.func is node):
+                continue
+            for value in values if isinstance(node.ctx, ast.Load) else ():
+                function = value.function if isinstance(value, Method) else value
+                if isinstance(function, Function):
+                    found.setdefault(self.tree.scope(node), []).append(function.node)
         return found
 
     # ---- roles
@@ -344,7 +402,12 @@ class Sites:
         """Where gradients are clipped or read: calls of `clip_grad_*`, uses of `.grad` that are not plain resets."""
         found: list[ast.AST] = [call for call in self.calls if any(CLIP.fullmatch(name) for name in self.callee(call))]
         for node in self.tree.parents:
-            if isinstance(node, ast.Attribute) and node.attr == "grad" and self.reads_gradient(node):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == "grad"
+                and self.is_live(node)
+                and self.reads_gradient(node)
+            ):
                 found.append(node)
         return tuple(sorted(found, key=lambda node: (node.lineno, node.col_offset)))  # type: ignore[attr-defined]
 
@@ -388,9 +451,7 @@ class Sites:
                 AUTOCAST.fullmatch(name) or SCALER.fullmatch(name) or name.startswith("apex.amp.") for name in names
             ):
                 found.append(call)
-        for function in [
-            node for node in self.tree.parents if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        ]:
+        for function in [node for node in self.tree.parents if isinstance(node, FUNCTIONS) and node in self.live]:
             for item in function.decorator_list:
                 target = item.func if isinstance(item, ast.Call) else item
                 if any(AUTOCAST.fullmatch(value.name) for value in self.values(target) if isinstance(value, External)):

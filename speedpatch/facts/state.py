@@ -47,6 +47,8 @@ class State:
     """
 
     tree: Tree
+    mains: frozenset[ast.AST] = frozenset()  # the modules that are run, not imported
+    stored: frozenset[str] = frozenset()  # every attribute that the program assigns anywhere
     scopes: dict[ast.AST, dict[str, Values]] = field(default_factory=lambda: defaultdict(dict))
     heap: dict[tuple[object, str], Values] = field(default_factory=dict)
     items: dict[object, set[str]] = field(default_factory=lambda: defaultdict(set))  # names in the heap by owner
@@ -59,9 +61,12 @@ class State:
     reaching: dict[ast.AST, frozenset[ast.AST]] = field(default_factory=dict)
     lineage: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = field(default_factory=dict)
     declared: dict[ast.AST, frozenset[str]] = field(default_factory=dict)  # `global` and `nonlocal` names by scope
-    stored: frozenset[str] = frozenset()  # every attribute that the program assigns anywhere
     changed: bool = False
     settled: bool = False
+
+    def is_imported(self, scope: ast.AST) -> bool:
+        """Whether a scope is the module level of a file that is imported, where `__name__` is not `__main__`."""
+        return isinstance(scope, ast.Module) and scope not in self.mains
 
     def grow(self, table: dict[Any, Values], key: object, values: Values) -> None:
         """Add values at a key of a table."""

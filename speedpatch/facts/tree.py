@@ -151,6 +151,18 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
             stack += children(node)[::-1]
 
 
+def is_main_guard(node: ast.If) -> bool:
+    """`if __name__ == "__main__":`."""
+    test = node.test
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.comparators[0], ast.Constant)
+    )
+
+
 def position(node: ast.AST) -> tuple[int, int]:
     """Where a node starts, for ordering."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

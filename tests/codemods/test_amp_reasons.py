@@ -70,30 +70,6 @@ for x, y in loader:
         p.grad = g
     opt.step()
 """
-PRETRAINED = """
-import torch
-from torch import nn
-
-def fit(model, loader):
-    optimizer = torch.optim.SGD(model.parameters(), lr=.1)
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        loss.backward()
-        optimizer.step()
-
-def pretrain(model, loader):
-    optimizer = torch.optim.Adam(model.parameters())
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(x.cuda()), x.cuda())
-        loss.backward()
-        optimizer.step()
-
-model = nn.Conv2d(3, 8, 3).cuda()
-pretrain(model, loader)
-fit(model, loader)
-"""
 ELSEWHERE = "amp.optimizer-elsewhere"
 
 
@@ -147,7 +123,6 @@ ELSEWHERE = "amp.optimizer-elsewhere"
         pytest.param(
             "compile", BY_GRADIENTS, "compile.autograd-grad", 7, "gradients come from torch.autograd.grad", id="grad"
         ),
-        pytest.param("amp", PRETRAINED, ELSEWHERE, 18, "the optimizers (lines 5, 13) are not bound together", id="two"),
     ],
 )
 def test_reason_names_the_cause(name: str, source: str, code: str, line: int, reason: str) -> None:

@@ -224,7 +224,7 @@ def make_scaler(amp: Amp, reach: Reach, enabled: Enabled) -> Iterator[Edit | Fin
 
 def make_scaler_at(amp: Amp, reach: Reach, home: Home, enabled: Enabled) -> Iterator[Edit | Finding]:
     """The same at one home."""
-    condition = enabled.variable(home.scope) or (
+    condition = enabled.variable_at(home.scope, home.anchor) or (
         None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before)
     )
     if condition is None and not enabled.always:

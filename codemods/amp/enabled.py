@@ -30,6 +30,7 @@ class Enabled:
     name: str = "use_amp"
     inserts: list[Insert] = field(default_factory=list)
     variables: dict[ast.AST, str] = field(default_factory=dict)
+    defined: dict[ast.AST, ast.stmt] = field(default_factory=dict)
 
     @property
     def always(self) -> bool:
@@ -71,6 +72,7 @@ class Enabled:
         self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, where, f"{home.target(name)} = {test}", slot=1))  # type: ignore[arg-type]
         self.name = name
         self.variables[home.scope if home.owner is None else home.owner] = home.target(name)
+        self.defined[home.scope] = anchor
 
     def sees(self, home: Home, scope: Scope) -> bool:
         """Whether code of a scope can read what stands at a home."""
@@ -93,6 +95,7 @@ class Enabled:
         if anchor is not None and anchor in scope.body:
             anchor = behind_compiles(self.amp.facts, anchor)
             self.inserts.append(Insert(self.amp.facts.path(anchor), anchor, "after", f"{name} = {test}", slot=1))
+            self.defined[scope] = anchor
         elif isinstance(scope, FUNCTIONS):
             self.inserts.append(Insert(self.amp.facts.path(scope), scope, "first", f"{name} = {test}", slot=1))
         else:
@@ -107,6 +110,11 @@ class Enabled:
         if anchor is None or anchor not in scope.body or (home not in scope.body and not isinstance(scope, ast.Module)):
             return home
         return anchor if position(anchor) < position(home) else home
+
+    def variable_at(self, scope: Scope, node: ast.AST) -> str | None:
+        """The variable that a scope can read at a node: behind the line that defines it, if that is in this scope."""
+        line = self.defined.get(scope)
+        return self.variable(scope) if line is None or position(line) <= position(node) else None
 
     def variable(self, scope: Scope) -> str | None:
         """The variable that a scope can read."""
@@ -123,7 +131,7 @@ class Enabled:
         """The condition in a scope just before a statement; None: it needs none."""
         if self.always:
             return None
-        found = self.variable(scope) or self.test(scope, before)
+        found = self.variable_at(scope, before) or self.test(scope, before)
         if found is None and self.reach is not None and isinstance(spelled := self.reach.spelled.get(scope), str):
             return f"{spelled}.is_enabled()"
         if found is None and region is not None:

@@ -11,6 +11,7 @@ from speedpatch.codemod import Finding
 from speedpatch.edits import Around
 from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region, arguments_behind, group, is_downstream, reads, slice_of
+from speedpatch.facts.state import external_names
 from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, Function, FunctionNode, Instance, Member, Method, Value
 
@@ -255,16 +256,8 @@ def holds_any(amp: Amp, item: ast.stmt, members: list[ast.stmt]) -> bool:
 
 def runs_trained_without_gradients(amp: Amp, statement: ast.stmt) -> bool:
     """A `no_grad` around a model that is trained: older autocast would keep its weights' casts without gradients."""
-    if not isinstance(statement, ast.With):
-        return False
     sites = amp.facts.sites
-    names = {
-        name
-        for item in statement.items
-        if isinstance(item.context_expr, ast.Call)
-        for name in sites.callee(item.context_expr)
-    }
-    if not names & {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}:
+    if not isinstance(statement, ast.With) or not is_without_gradients(amp, statement):
         return False
     called = {
         value
@@ -297,32 +290,49 @@ def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
 
 
 def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions) -> None:
-    """The regions of a scope's evaluation loops: those that run the model and reach no backward."""
+    """The regions of a scope's evaluation: what runs the model, reaches no backward, and has a loop or no gradients."""
     facts = amp.facts
-    for loop in [node for node in own_nodes(scope) if isinstance(node, LOOPS) and facts.sites.is_live(node)]:
-        if not is_evaluation(amp, loop, regions):
+    loops = [node for node in own_nodes(scope) if isinstance(node, LOOPS)]
+    blocks = [node for node in [scope, *own_nodes(scope)] if is_without_gradients(amp, node)]
+    for block in [*loops, *blocks]:
+        if not is_evaluation(amp, block, regions):
             continue
         memo: dict[ast.AST, bool] = {}
-        members, outside = evaluation_members(amp, loop, memo, regions)
+        members, outside = evaluation_members(amp, block, memo, regions)
+        members = [member for member in members if isinstance(block, LOOPS) or not facts.tree.loops(member)]
         barrier = partial(is_outside, amp, outside)
         for region in group(facts, members, None, barrier):
             if not any(statement in other.block for other in regions.all for statement in region.block):
                 regions.evaluation.append(region)
 
 
-def is_evaluation(amp: Amp, loop: ast.stmt, regions: Regions) -> bool:
-    """An innermost loop over batches that runs the model outside every region and backward."""
+NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
+
+
+def is_without_gradients(amp: Amp, node: ast.AST) -> bool:
+    """`with torch.no_grad():`, or a function that is decorated so."""
+    marks: list[ast.expr] = []
+    if isinstance(node, ast.With):
+        marks = [item.context_expr for item in node.items]
+    elif isinstance(node, FUNCTIONS):
+        marks = node.decorator_list
+    targets = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
+    return any(external_names(amp.facts.values(target)) & NO_GRADIENTS for target in targets)
+
+
+def is_evaluation(amp: Amp, block: ast.AST, regions: Regions) -> bool:
+    """Code that runs the model outside every region and backward; of loops, an innermost one."""
     facts, sites = amp.facts, amp.facts.sites
-    if sites.contains_backward(loop) or not sites.contains_forward(loop):
+    inside = block if isinstance(block, ast.stmt) and not isinstance(block, FUNCTIONS) else block.body[0]  # type: ignore[attr-defined]
+    if sites.contains_backward(block) or not sites.contains_forward(block) or not sites.is_live(inside):
         return False
-    if any(region.holds(facts, loop) for region in regions.training) or under_region(
-        amp, facts.tree.scope(loop), regions
-    ):
+    scope = facts.tree.scope(inside)
+    if any(region.holds(facts, block) for region in regions.training) or under_region(amp, scope, regions):
         return False
-    if in_model_code(amp, loop):
+    if in_model_code(amp, inside):
         return False
-    return not any(
-        sites.contains_forward(inner) for inner in own_nodes(loop) if isinstance(inner, LOOPS) and inner is not loop
+    return not isinstance(block, LOOPS) or not any(
+        sites.contains_forward(inner) for inner in own_nodes(block) if isinstance(inner, LOOPS) and inner is not block
     )
 
 
@@ -344,13 +354,13 @@ def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast
 
 
 def evaluation_members(
-    amp: Amp, loop: ast.stmt, memo: dict[ast.AST, bool], regions: Regions
+    amp: Amp, block: ast.AST, memo: dict[ast.AST, bool], regions: Regions
 ) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The statements of a loop that run the model, or a loss on its outputs; and those of them that stay in float32."""
+    """The statements of a block that run the model, or a loss on its outputs; and those of them that stay in float32."""
     found: list[ast.stmt] = []
     outside: list[ast.stmt] = []
     losses = training_losses(amp, regions)
-    for statement in simple_statements(loop):
+    for statement in simple_statements(block):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         forward = any(amp.facts.sites.is_forward(call) for call in calls)
         if forward and any(makes_arrays(amp, call) or evaluates(amp, call) for call in calls):

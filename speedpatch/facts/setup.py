@@ -51,11 +51,11 @@ class SetUp:
 
     def ready(self, module: Value) -> list[Ready] | NotReady:
         """The places where a module is ready (several only in branches that exclude each other)."""
-        births = [node for node in self.holders.births(module) if self.facts.is_editable(node)]
+        births = [node for node in self.holders.births(module) if self.can_hold(node)]
         if not births:
             return NotReady("elsewhere", site_of(self.facts, module))
         targets = [node for birth in births for node in self.holders.targets(birth, module)]
-        targets = targets or [node for node in self.holders.stores[module] if self.facts.is_editable(node)]
+        targets = targets or [node for node in self.holders.stores[module] if self.can_hold(node)]
         if not targets:
             return NotReady("unbound", births[0])
         if any(self.is_repeated(birth, min(targets, key=position)) for birth in births):
@@ -64,6 +64,10 @@ class SetUp:
         if len(scopes) > 1 and any(isinstance(node, ast.Name) for node in targets):
             return NotReady("several", targets[1])
         return self.places(module, min(targets, key=position))
+
+    def can_hold(self, node: ast.AST) -> bool:
+        """Whether a run gets to a node, and the call may be written there."""
+        return self.facts.is_editable(node) and self.facts.sites.is_live(node)
 
     def is_repeated(self, birth: ast.AST, target: Node) -> bool:
         """Whether an expression makes many modules, of which a target is one at a time: in a comprehension or loop."""

@@ -31,7 +31,7 @@ from .enabled import Enabled
 from .gradients import scale_steps
 from .hazards import find_hazards, manual_updates
 from .leaks import find_leaks
-from .regions import Regions, find_regions
+from .regions import Regions, find_regions, left_out
 from .scaler import find_reach
 
 
@@ -44,10 +44,19 @@ def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
     regions = find_regions(amp)
     if isinstance(regions, Finding):
         return [regions]
-    notes: list[str] = []
+    notes = [*what_stays(amp, regions)]
     edits = list(rewrite(amp, regions, notes))
     refusal = [item for item in edits if isinstance(item, Finding)]
     return refusal or [*edits, *amp.imports.values(), applied(amp, regions, notes)]
+
+
+def what_stays(amp: Amp, regions: Regions) -> Iterator[str]:
+    """What is said of forwards that stay in float32."""
+    script = [call for call in left_out(amp, regions) if amp.facts.in_script(call)]
+    lines = sorted({amp.facts.line(call) for call in script})
+    if lines:
+        named = ", ".join(map(str, lines[:3])) + (", ..." if len(lines) > 3 else "")
+        yield f"still in float32: the model in line{'s' if len(lines) > 1 else ''} {named}"
 
 
 def not_for_us(amp: Amp) -> Iterator[Finding]:

@@ -306,6 +306,22 @@ def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions)
                 regions.evaluation.append(region)
 
 
+def left_out(amp: Amp, regions: Regions) -> list[ast.Call]:
+    """Where a trained model runs outside of all regions, and of what they call."""
+    facts, sites = amp.facts, amp.facts.sites
+    trained = frozenset(sites.models)
+    inline = {node for loss in regions.hoisted.values() for node in ast.walk(loss)}
+    found = []
+    for call in sites.calls:
+        models = frozenset().union(*(sites.unwrap(value) for value in facts.values(call.func)))
+        if not models & trained or not facts.is_editable(call) or call in inline or in_model_code(amp, call):
+            continue
+        inside = any(region.holds(facts, call) for region in regions.all)
+        if not inside and not under_region(amp, facts.tree.scope(call), regions):
+            found.append(call)
+    return found
+
+
 NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
 
 
@@ -347,7 +363,7 @@ def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast
     if not isinstance(scope, FUNCTIONS) or scope in seen:
         return False
     return any(
-        any(region.holds(amp.facts, call) for region in regions.training)
+        any(region.holds(amp.facts, call) for region in regions.all)
         or under_region(amp, amp.facts.tree.scope(call), regions, seen | {scope})
         for call in amp.facts.state.callers.get(scope, ())
     )

@@ -9,7 +9,7 @@ from typing import get_args
 
 from speedpatch.checks import check
 from speedpatch.codemod import Codemod, Finding, Options, Outcome, Stage
-from speedpatch.edits import Edit, apply_edits
+from speedpatch.edits import AddParameter, Edit, apply_edits
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.facts import Facts, build_facts
 from speedpatch.parse import parse_module
@@ -35,10 +35,12 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one program: its files, and an outcome for everything that was asked for."""
+    """What became of one program: its files, an outcome for everything that was asked for, and the functions that
+    take other parameters now, by file and name: who else calls them has to follow."""
 
     files: tuple[FileResult, ...]
     outcomes: tuple[Outcome, ...]
+    signatures: frozenset[tuple[Path, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Round:
 
     facts: Facts
     outcomes: tuple[Outcome, ...] = ()
+    signatures: frozenset[tuple[Path, str]] = frozenset()
 
 
 def patch(
@@ -77,7 +80,9 @@ def patch(
         return Result((FileResult(script, script, f"{script.path}: {reason}"),), ())
     after = {module.source.path: module.source for module in done.facts.modules}
     files = [FileResult(module.source, after[module.source.path]) for module in modules]
-    return Result(tuple(file for file in files if file.changed or file.before is script), done.outcomes)
+    return Result(
+        tuple(file for file in files if file.changed or file.before is script), done.outcomes, done.signatures
+    )
 
 
 def parsable(sources: Sequence[Source]) -> list[Module]:
@@ -127,7 +132,9 @@ def run_codemod(current: Round, codemod: Codemod, options: Options) -> Round:
     modules = [
         apply_edits(module, [edit for edit in edits if edit.path == module.source.path]) for module in facts.modules
     ]
-    return Round(build_facts(modules, facts.frozen, len(facts.state.mains)), outcomes)
+    changed = {(edit.path, edit.function.name) for edit in edits if isinstance(edit, AddParameter)}
+    built = build_facts(modules, facts.frozen, len(facts.state.mains))
+    return Round(built, outcomes, current.signatures | changed)
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:

@@ -131,7 +131,7 @@ def add_regions(
             is_barrier(amp, item) or holds_any(amp, item, outside) or runs_trained_without_gradients(amp, item)
         ),
     )
-    regions.training += [region for region in found if computes(amp, region)]
+    regions.training += [trimmed(amp, region) for region in found if computes(amp, region)]
     count = len(members)
     for call, argument in {pair: None for item in [*roots, *before] for pair in arguments_behind(facts, item)}:
         if depth < CALLERS and facts.is_editable(call) and is_downstream(facts, argument, memo):
@@ -150,6 +150,16 @@ def computes(amp: Amp, region: Region) -> bool:
     return any(
         isinstance(node, ast.MatMult) or (isinstance(node, ast.Call) and casts_inside(amp, node)) for node in nodes
     )
+
+
+def trimmed(amp: Amp, region: Region, behind: bool = False) -> Region:
+    """Without the statements at its head, and `behind`, that autocast does nothing for."""
+    block = list(region.block)
+    while len(block) > 1 and not computes(amp, Region((block[0],))):
+        del block[0]
+    while behind and len(block) > 1 and not computes(amp, Region((block[-1],))):
+        del block[-1]
+    return Region(tuple(block))
 
 
 def casts_inside(amp: Amp, call: ast.Call) -> bool:
@@ -303,7 +313,7 @@ def add_evaluation(amp: Amp, scope: ast.Module | FunctionNode, regions: Regions)
         barrier = partial(is_outside, amp, outside)
         for region in group(facts, members, None, barrier):
             if not any(statement in other.block for other in regions.all for statement in region.block):
-                regions.evaluation.append(region)
+                regions.evaluation.append(trimmed(amp, region, behind=True))
 
 
 def left_out(amp: Amp, regions: Regions) -> list[ast.Call]:
@@ -372,7 +382,7 @@ def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast
 def evaluation_members(
     amp: Amp, block: ast.AST, memo: dict[ast.AST, bool], regions: Regions
 ) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The statements of a block that run the model, or a loss on its outputs; and those of them that stay in float32."""
+    """The statements that run the model, or a loss on its outputs; and those of them that stay in float32."""
     found: list[ast.stmt] = []
     outside: list[ast.stmt] = []
     losses = training_losses(amp, regions)

@@ -64,6 +64,10 @@ class Notebook(Source):
         """The same notebook with another program."""
         return replace(self, text=text)
 
+    def part(self, line: int) -> int:
+        """The number of the cell that a line of the program is in: no block may reach over two of them."""
+        return number_at(self.text, line, self.cells, self.word)[0]
+
     def encode(self) -> bytes:
         """The bytes to write; raises PatchError when the program cannot be taken apart into the cells again."""
         changes = list(find_changes(self))

@@ -24,6 +24,10 @@ class Source:
         """The same file with other text."""
         return replace(self, text=text)
 
+    def part(self, line: int) -> int:
+        """The part that a line of the text belongs to, where the parts are files of their own to their reader."""
+        return 0
+
     def encode(self) -> bytes:
         """The bytes to write."""
         return (b"\xef\xbb\xbf" if self.bom else b"") + self.text.encode(self.encoding)

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from speedpatch import registry
+from speedpatch.codemod import Options
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.magics import body_of, ending_of, split_lines
 from speedpatch.notebook_json import find_code
 from speedpatch.notebooks import Notebook, place, read_notebook
+from speedpatch.patch import patch
 
 PATH = Path("train.ipynb")
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -441,3 +444,18 @@ def test_places_are_those_that_people_see() -> None:
 def test_scripts_do_not_pay_for_notebooks() -> None:
     code = "import sys, speedpatch.notebooks; sys.exit('nbformat' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_block_is_put_around_two_cells() -> None:
+    notebook = read(
+        "import torch\nmodel = torch.nn.Linear(8, 2).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+        "out = model(x)",
+        "loss = torch.nn.functional.cross_entropy(out, y)\noptimizer.zero_grad()",
+        "loss.backward()\noptimizer.step()",
+    )
+    after = patch([notebook], [registry.codemods()["amp"]], Options()).files[0].after
+    assert isinstance(after, Notebook)
+    sources = sources_of(after)
+    autocast = 'with torch.autocast("cuda", dtype=torch.float16):\n    '
+    assert sources[1] == f"{autocast}out = model(x)"
+    assert sources[2] == f"{autocast}loss = torch.nn.functional.cross_entropy(out, y)\noptimizer.zero_grad()"

@@ -54,6 +54,10 @@ class Facts:
         """Whether a node lies in the script itself."""
         return self.tree.module(node) is self.script
 
+    def part(self, node: ast.stmt) -> int:
+        """The part of its file that a statement lies in: the cell of a notebook."""
+        return self.tree.module(node).source.part(node.lineno)
+
     def is_editable(self, node: ast.AST) -> bool:
         """Whether a node lies in a file that may be edited."""
         return self.path(node) not in self.frozen

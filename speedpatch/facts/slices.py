@@ -127,7 +127,7 @@ def group(facts: Facts, members: Iterable[ast.stmt], site: ast.stmt | None, barr
         entry[1].setdefault(block.index(statement), []).append(member)
     regions: list[Region] = []
     for block, held in lifted.values():
-        for region in runs(block, sorted(held), barrier):
+        for region in runs(facts, block, sorted(held), barrier):
             inner = [member for index, some in held.items() if block[index] in region.block for member in some]
             regions += descend(facts, region, inner, barrier)
     return sorted(outermost(facts, regions), key=lambda region: region.first.lineno)
@@ -143,7 +143,7 @@ def descend(facts: Facts, region: Region, members: list[ast.stmt], barrier: Barr
     )
     return [
         deeper
-        for inner in runs(only.body, indexes, barrier)
+        for inner in runs(facts, only.body, indexes, barrier)
         for deeper in descend(facts, inner, [member for member in members if inner.holds(facts, member)], barrier)
     ]
 
@@ -165,12 +165,13 @@ def home(
     return own, member
 
 
-def runs(block: list[ast.stmt], indexes: list[int], barrier: Barrier) -> list[Region]:
+def runs(facts: Facts, block: list[ast.stmt], indexes: list[int], barrier: Barrier) -> list[Region]:
     """Join members that are near each other, unless something between them has to stay outside."""
     found: list[list[int]] = []
     for index in indexes:
         gap = block[found[-1][1] + 1 : index] if found else []
-        if found and len(gap) <= GAP and all(is_light(statement) and not barrier(statement) for statement in gap):
+        light = len(gap) <= GAP and all(is_light(statement) and not barrier(statement) for statement in gap)
+        if found and light and facts.part(block[found[-1][1]]) == facts.part(block[index]):
             found[-1][1] = index
         else:
             found.append([index, index])

@@ -144,15 +144,20 @@ class Enabled:
 
     def test(self, scope: Scope, before: ast.stmt, after: bool = False) -> str | None:
         """The condition spelled out with names that the scope has."""
-        device = self.amp.device
-        if device.kind == "object":
-            name = device_expression(self.amp.facts, device, scope, following(self.amp, before) if after else before)
-            return type_test(self.amp, device, name, before) if name else None
-        if device.kind == "flag" and device.node is not None:
-            text = respelled(self.amp, device.node, scope, before)
-            if text is not None:
-                return text if is_boolean(self.amp.facts, device.node) else f"bool({text})"
-        return None
+        return test_at(self.amp, scope, before, after)
+
+
+def test_at(amp: Amp, scope: Scope, before: ast.stmt, after: bool = False) -> str | None:
+    """Whether the device is CUDA, spelled out with names that a scope has before a statement, or `after` it."""
+    device = amp.device
+    if device.kind == "object":
+        name = device_expression(amp.facts, device, scope, following(amp, before) if after else before)
+        return type_test(amp, device, name, before) if name else None
+    if device.kind == "flag" and device.node is not None:
+        text = respelled(amp, device.node, scope, before)
+        if text is not None:
+            return text if is_boolean(amp.facts, device.node) else f"bool({text})"
+    return None
 
 
 def respelled(amp: Amp, node: ast.expr, scope: Scope, before: ast.stmt) -> str | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from speedpatch.codemod import Finding
+from speedpatch.edits import AddArgument
 from speedpatch.facts.reach import Home, Obstacle, Reach, homes
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import Constant, Instance, Value
 
 from .context import Amp
+from .enabled import test_at
 
 
 def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
@@ -24,7 +27,9 @@ def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
         reach for reach in found[-1:] if isinstance(reach, Reach)
     ]
     if reached:
-        return min(reached, key=lambda reach: len(reach.edits))
+        best = min(reached, key=lambda reach: len(reach.edits))
+        best.homes = tuple(behind_device(amp, home, best, sites) for home in best.homes)
+        return best
     obstacle = next((item for item in found if isinstance(item, Obstacle)), None)
     if obstacle is not None:
         return amp.blocked(obstacle)
@@ -62,6 +67,31 @@ def stepped(amp: Amp) -> frozenset[Value]:
         for value in step.values
         if not isinstance(value, Constant) and amp.facts.sites.is_optimizer(value)
     )
+
+
+def behind_device(amp: Amp, home: Home, reach: Reach, sites: list[ast.AST]) -> Home:
+    """A home further down, where the device is known by then and nothing has needed the scaler yet."""
+    if amp.device.kind not in ("object", "flag") or home.before or test_at(amp, home.scope, home.anchor, after=True):
+        return home
+    tree = amp.facts.tree
+    needs = [*sites, *(edit.call for edit in reach.edits if isinstance(edit, AddArgument)), *kept_states(amp)]
+    block = tree.block(home.anchor)
+    for statement in block[block.index(home.anchor) + 1 :]:
+        if any(tree.lift(node, [statement]) is not None for node in needs):
+            break
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and test_at(amp, home.scope, statement, after=True):
+            return replace(home, anchor=statement)
+    return home
+
+
+def kept_states(amp: Amp) -> list[ast.Call]:
+    """Where optimizers are saved and loaded, and with them the scaler."""
+    calls = amp.facts.sites.attribute_calls("state_dict", "load_state_dict")
+    return [
+        call
+        for call in calls
+        if any(amp.facts.sites.is_optimizer(value) for value in amp.facts.values(call.func.value))  # type: ignore[attr-defined]
+    ]
 
 
 def out_of_place(amp: Amp, home: Home) -> Obstacle | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemods.check import check_declines, check_rewrites
+from tests.codemods.check import check_declines, check_rewrites, dedent, run, text_of
 
 
 @pytest.mark.parametrize(
@@ -540,3 +540,27 @@ def test_rewrites(before: str, after: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
+
+
+def test_scaler_waits_for_the_device() -> None:
+    before = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = model.to(device)
+
+    def train(model, loader, optimizer, device):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    train(model, loader, optimizer, device)
+    """
+    text = text_of(run("amp", dedent(before)))
+    line = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+    assert line + 'scaler = torch.amp.GradScaler("cuda", enabled=device.type == "cuda")\n' in text

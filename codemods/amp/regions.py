@@ -82,6 +82,9 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     count = add_regions(amp, site.losses, statement, memo, regions)
     if isinstance(count, Finding):
         return count
+    if not count and not inline and not any(facts.sites.is_forward(call) for call in facts.sites.calls):
+        reason = "tensors are trained here, not a module: mixed precision would gain nothing"
+        return Finding("not_applicable", "amp.no-model", str(facts.path(site.call)), facts.line(site.call), reason)
     if not count and not inline:
         return amp.declined(
             "forward-not-found",

@@ -389,3 +389,17 @@ def test_declines_a_step(source: str, code: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
+
+
+def test_tensors_without_a_model() -> None:
+    source = """
+    import torch
+    x = torch.zeros(2, device="cuda", requires_grad=True)
+    optimizer = torch.optim.Adam([x], lr=1e-3)
+    for step in range(100):
+        loss = (x ** 2).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    """
+    check_declines("amp", source, "amp.no-model", amp_dtype="bfloat16")

@@ -12,6 +12,8 @@ from speedpatch.facts.values import FUNCTIONS, External, Instance, Parameter, Va
 from .context import Compile
 
 COMPILERS = {"torch.compile", "torch._dynamo.optimize"}
+DATA = {"torch", "numpy", "builtins", "itertools", "functools", "copy", "collections", "math", "torchvision", "PIL"}
+"""The packages whose functions give tensors, or hand on what they are given."""
 SWITCHES = {
     "transformers": "pass `torch_compile=True` to its TrainingArguments",
     "pytorch_lightning": "call `model.compile()` on the LightningModule before `trainer.fit`",
@@ -110,7 +112,15 @@ def is_about_tensors(program: Compile) -> bool:
     values = [value for call in program.calls for value in program.facts.values(call.func)]
     visible = all(isinstance(value, Instance) and isinstance(value.site, ast.Call) for value in optimizers)
     known = all(isinstance(module, Instance) for module in called)
-    return visible and known and bool(optimizers or not called) and not any(map(is_parameter, values))
+    sites = [value.site for value in optimizers if isinstance(value, Instance) and isinstance(value.site, ast.Call)]
+    foreign = any(is_foreign(program, node) for site in sites for node in program.modules.sources(site))
+    return visible and known and not foreign and bool(optimizers or not called) and not any(map(is_parameter, values))
+
+
+def is_foreign(program: Compile, node: ast.AST) -> bool:
+    """Whether a node calls a package that may well give the parameters of a model."""
+    names = program.facts.sites.callee(node) if isinstance(node, ast.Call) else ()
+    return any(name.split(".")[0] not in DATA for name in names)
 
 
 def is_parameter(value: Value) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.parts import Parts
 from speedpatch.facts.sites import value_line
-from speedpatch.facts.values import NOTHING, Derived, Instance, Method, Parameter, Value, Values
+from speedpatch.facts.values import FUNCTIONS, NOTHING, Derived, Instance, Method, Parameter, Value, Values
 from speedpatch.facts.work import Use, Work
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
@@ -74,21 +75,43 @@ class Modules:
         return list(self.work.called_outside)
 
     def mentioned(self, call: ast.Call) -> list[Value]:
-        """The modules in the first argument of a call, and in the statements that it comes from."""
+        """The modules among what an optimizer is made from."""
         found: dict[Value, None] = {}
+        for node in self.sources(call):
+            for value in self.facts.values(node):
+                module = self.parts.module_of(value.receiver if isinstance(value, Method) else value)
+                found.update(dict.fromkeys(self.unwrap(module)) if module else {})
+        return list(found)
+
+    def sources(self, call: ast.Call) -> Iterator[ast.AST]:
+        """What an optimizer's parameters come from: the nodes of its first argument, and those that give these."""
         seen: set[ast.AST] = set()
-        stack: list[ast.AST] = [*call.args[:1], *(item.value for item in call.keywords if item.arg in ("params", None))]
+        stack: list[ast.AST] = [*parameters_given(call)]
         while stack:
             node = stack.pop()
             if node in seen:
                 continue
             seen.add(node)
             for child in ast.walk(node):
-                for value in self.facts.values(child):
-                    module = self.parts.module_of(value.receiver if isinstance(value, Method) else value)
-                    found.update(dict.fromkeys(self.unwrap(module)) if module else {})
-                stack += [item for item in self.facts.state.reaching.get(child, ()) if isinstance(item, SIMPLE)]
-        return list(found)
+                yield child
+                stack += [*self.given(child), *self.groups(child)]
+
+    def given(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The statements that bind a name, or the arguments of the calls that do."""
+        state = self.facts.state
+        for item in state.reaching.get(node, ()):
+            if isinstance(item, SIMPLE):
+                yield item
+            elif isinstance(item, FUNCTIONS) and isinstance(node, ast.Name):
+                calls = [state.arguments.get((call, item), {}) for call in state.callers.get(item, ())]
+                yield from (arguments[node.id] for arguments in calls if node.id in arguments)
+
+    def groups(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The parameters of the optimizer whose `param_groups` an expression is."""
+        if isinstance(node, ast.Attribute) and node.attr == "param_groups":
+            for value in self.facts.values(node.value):
+                if isinstance(value, Instance) and isinstance(value.site, ast.Call):
+                    yield from parameters_given(value.site)
 
     def container(self, owner: Value) -> Value:
         """The module itself if anything calls it, else the module that it is a part of and that does the work."""
@@ -97,3 +120,9 @@ class Modules:
         around = [module for module in self.work.uses if owner in self.parts.inside(module)]
         around.sort(key=lambda module: (not self.work.is_called(module), value_line(module)))
         return around[0] if around else owner
+
+
+def parameters_given(call: ast.Call) -> Iterator[ast.expr]:
+    """The argument with the parameters, of a call that makes an optimizer."""
+    yield from call.args[:1]
+    yield from (item.value for item in call.keywords if item.arg in ("params", None))

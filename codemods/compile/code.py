@@ -21,6 +21,9 @@ VALUES = {"item", "tolist", "numpy"}
 TESTS = {"any", "all", "sum", "mean", "max", "min", "norm", "isnan", "isinf", "isfinite", "equal", "allclose", "item"}
 COMPARISONS = {"bool", "eq", "ne", "gt", "lt", "ge", "le"}
 CHANCE = ("random.", "numpy.random.")
+TENSORS = re.compile(r"torch\.(tensor|as_tensor|from_numpy|zeros|ones|full|rand|randn|randint|arange|stack|cat)(_like)?")
+FRACTIONS = {"builtins.float", "math.cos", "math.exp", "math.sqrt"}
+MAKING = {"to", "cuda", "detach", "clone", "mean", "sum"}
 IMAGINARY = "forward computes with complex numbers, which compiled code is slower at: leave this model uncompiled"
 WITH_HOLES = "forward computes with sparse tensors, which are not compiled: leave this model uncompiled"
 
@@ -34,7 +37,7 @@ def find_code_hazards(program: Compile, model: Value, layers: Layers) -> Iterato
                 "data-dependent", node, f"forward {what}, where compiled code has to stop: take that out of forward"
             )
     yield from changed_in_forward(program, layers)
-    yield from changed_from_outside(program, model)
+    yield from changed_from_outside(program, model, layers)
     for call in layers.calls():
         names = program.facts.sites.callee(call)
         if any(COMPLEX.fullmatch(name) for name in names):
@@ -138,15 +141,27 @@ def holds_python(program: Compile, owner: ast.ClassDef, attribute: str) -> bool:
     )
 
 
-def changed_from_outside(program: Compile, model: Value) -> Iterator[Finding]:
-    """Attributes that the training loop sets."""
+def changed_from_outside(program: Compile, model: Value, layers: Layers) -> Iterator[Finding]:
+    """Whole numbers that forward reads and the training loop sets; tensors and fractions become arguments."""
     for node in program.holders.outside_stores(model):
         statement = program.facts.tree.statement(node)
-        constant = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
-        if not constant and program.in_training_loop(node):
+        value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+        plain = isinstance(value, ast.Constant) or (value is not None and is_argument(program, value))
+        if not plain and layers.may_read(node.attr) and program.in_training_loop(node):
             yield program.declined(
                 "changing-attribute",
                 node,
-                f"the training loop sets .{node.attr} of the model, and each new value compiles it again: pass it to "
-                "forward as a tensor",
+                f"the training loop sets .{node.attr} of the model, and forward is compiled again for each new number "
+                "there: keep it in a tensor, or outside of the model",
             )
+
+
+def is_argument(program: Compile, node: ast.expr) -> bool:
+    """Whether an expression surely makes a tensor or a fraction, whose value compiled code does not depend on."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div)
+    if not isinstance(node, ast.Call):
+        return False
+    names = program.facts.sites.callee(node)
+    made = bool(names) and all(TENSORS.fullmatch(name) or name in FRACTIONS for name in names)
+    return made or (isinstance(node.func, ast.Attribute) and node.func.attr in MAKING and not names)

@@ -32,18 +32,31 @@ class Compile:
     @cached_property
     def scopes(self) -> frozenset[ast.AST]:
         """All of the script, and what it calls elsewhere."""
-        outgoing: dict[ast.AST, list[FunctionNode]] = defaultdict(list)
-        for call, callees in self.facts.sites.reached.items():
-            outgoing[self.facts.tree.scope(call)] += callees
         script = self.facts.script.tree
-        stack: list[ast.AST] = [script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))]
-        reached: set[ast.AST] = set()
+        return self.reached([script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))])
+
+    @cached_property
+    def outgoing(self) -> dict[ast.AST, list[FunctionNode]]:
+        """What the code of each scope calls."""
+        found: dict[ast.AST, list[FunctionNode]] = defaultdict(list)
+        for call, callees in self.facts.sites.reached.items():
+            found[self.facts.tree.scope(call)] += callees
+        return found
+
+    def reached(self, scopes: Iterable[ast.AST]) -> frozenset[ast.AST]:
+        """Scopes, and those of what they call."""
+        stack, found = list(scopes), set[ast.AST]()
         while stack:
             scope = stack.pop()
-            if scope not in reached:
-                reached.add(scope)
-                stack += outgoing[scope]
-        return frozenset(reached)
+            if scope not in found:
+                found.add(scope)
+                stack += self.outgoing.get(scope, ())
+        return frozenset(found)
+
+    def functions_below(self, node: ast.AST) -> frozenset[ast.AST]:
+        """The functions that run while a node does."""
+        calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+        return self.reached(callee for call in calls for callee in self.facts.sites.local_callees(call))
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:

@@ -122,23 +122,46 @@ def origin(value: Value) -> Value:
 
 def is_full_batch(program: Compile, model: Value, loop: ast.stmt) -> bool:
     """Whether what the model is given comes from outside the loop."""
-    calls = [use.call for use in program.modules.uses(model) if use.trains and use.method is None]
-    return not any(is_made_in(program, argument, loop, set()) for call in calls for argument in call.args)
+    running = program.functions_below(loop)
+    uses = [use for use in program.modules.uses(model) if use.trains and use.method in (None, "forward")]
+    calls = [use.call for use in uses if runs_in(program, use.call, loop, running)]
+    made = (is_made_in(program, argument, loop, running, set()) for call in calls for argument in call.args)
+    return bool(calls) and not any(made)
 
 
-def is_made_in(program: Compile, value: ast.expr, loop: ast.stmt, seen: set[ast.AST]) -> bool:
-    """Whether an expression is computed by a loop, or handed to a function by code that computes it there."""
+def is_made_in(
+    program: Compile, value: ast.AST, loop: ast.stmt, running: frozenset[ast.AST], seen: set[ast.AST]
+) -> bool:
+    """Whether an expression is computed in a loop or in the functions that run there."""
+    inside = runs_in(program, value, loop, running)
     for node in ast.walk(value):
-        if isinstance(node, ast.Call):
+        if inside and (isinstance(node, ast.Call) or is_kept(program, node, loop, running)):
             return True
         for definition in program.facts.state.reaching.get(node, frozenset()) - seen:
-            if definition is loop or loop in program.facts.tree.above(definition):
-                return True
+            sources: list[ast.AST] = []
             if isinstance(definition, FUNCTIONS) and isinstance(node, ast.Name):
-                given = arguments_for(program, definition, node.id)
-                if any(is_made_in(program, argument, loop, {*seen, definition}) for argument in given):
+                sources += arguments_for(program, definition, node.id)
+            elif definition is loop or runs_in(program, definition, loop, running):
+                if not isinstance(definition, (ast.Assign, ast.AnnAssign)):
                     return True
+                sources.append(definition)
+            if any(is_made_in(program, source, loop, running, {*seen, definition}) for source in sources):
+                return True
     return False
+
+
+def runs_in(program: Compile, node: ast.AST, loop: ast.stmt, running: frozenset[ast.AST]) -> bool:
+    """Whether a node is part of a loop or of the functions that run there."""
+    return loop in program.facts.tree.above(node) or program.facts.tree.scope(node) in running
+
+
+def is_kept(program: Compile, node: ast.AST, loop: ast.stmt, running: frozenset[ast.AST]) -> bool:
+    """Whether an expression reads an attribute that the code of a loop has set."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return False
+    scopes = [loop, *running]
+    nodes = (inner for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.Attribute))
+    return any(isinstance(inner.ctx, ast.Store) and inner.attr == node.attr for inner in nodes)
 
 
 def arguments_for(program: Compile, function: FunctionNode, name: str) -> list[ast.expr]:

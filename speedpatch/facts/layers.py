@@ -7,11 +7,13 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+from speedpatch.facts.evaluate import decorator_names
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.modules import Modules
 from speedpatch.facts.sites import value_line
-from speedpatch.facts.values import Derived, External, Function, FunctionNode, Instance, Member, Method, Value
+from speedpatch.facts.values import FUNCTIONS, Derived, External, Function, FunctionNode, Instance, Member, Method, Value
 
 LIBRARIES = re.compile(r"(torchvision|timm|transformers|segmentation_models_pytorch|efficientnet_pytorch)\b")
 KNOWN = re.compile(LIBRARIES.pattern + r"|(torch|torchaudio|einops|pretrainedmodels|numpy|math|builtins)\b")
@@ -21,6 +23,7 @@ DENSE = re.compile(
     r"|Dropout|AlphaDropout|BatchNorm1d|ReLU6?|LeakyReLU|PReLU|ELU|SELU|CELU|GELU|SiLU|Mish|Tanh|Sigmoid|Softmax"
     r"|LogSoftmax|Softplus|Softsign|Hardtanh|Threshold|Parameter)"
 )
+REFLECTION = {"builtins.getattr", "builtins.vars"}
 MIXING = {"matmul", "bmm", "einsum", "baddbmm", "scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"}
 
 
@@ -42,6 +45,37 @@ class Layers:
     def calls(self) -> Iterator[ast.Call]:
         """All calls in that code."""
         return (node for node in self.nodes() if isinstance(node, ast.Call))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The attributes that this code reads, by name, with those that the properties among them read."""
+        found: set[str] = set()
+        stack = list(self.nodes())
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in found:
+                found.add(node.attr)
+                bodies = [item.body for item in self.properties if item.name == node.attr]
+                stack += [inner for body in bodies for statement in body for inner in ast.walk(statement)]
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+                found.add(node.target.attr)
+        return frozenset(found)
+
+    @cached_property
+    def properties(self) -> tuple[FunctionNode, ...]:
+        """The functions of the classes that this code is made of which run when an attribute is read."""
+        owners = {part.local for part in [self.model, *self.parts] if isinstance(part, Instance) and part.local}
+        bases = {base for owner in owners for base in self.facts.state.bases(owner) if isinstance(base, ast.ClassDef)}
+        inside = [node for base in bases for node in base.body if isinstance(node, FUNCTIONS)]
+        return tuple(node for node in inside if "property" in decorator_names(node))
+
+    def may_read(self, name: str) -> bool:
+        """Whether forward may read an attribute of the model; what is not of the program may read any."""
+        local = self.model.local if isinstance(self.model, Instance) else None
+        bases = self.facts.state.bases(local) if local is not None else ()
+        visible = bool(bases) and all(not isinstance(base, str) or base == "torch.nn.Module" for base in bases)
+        names = {name for call in self.calls() for name in self.facts.sites.callee(call)}
+        return not visible or name in self.reads or bool(names & REFLECTION)
 
     def external(self) -> Iterator[Instance]:
         """The parts whose classes are not of the program, the model itself among them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.codemods.check import check_declines, check_rewrites, run
@@ -97,7 +99,7 @@ LOSS = "loss = F.cross_entropy(model(x), y)\n"
         pytest.param("    optimizer.step()", "    optimizer.step()\n    model.cpu()", "compile.moved-in-loop", id="to"),
         pytest.param(LOSS, LOSS + '    model.to("cpu")\n', "compile.moved-in-loop", id="moved by name"),
         pytest.param(
-            LOSS, "model.alpha = y.mean()\n    " + LOSS, "compile.changing-attribute", id="an attribute set in the loop"
+            LOSS, "model.alpha = len(x)\n    " + LOSS, "compile.changing-attribute", id="an attribute of a torch layer"
         ),
         pytest.param("model(x)", "model.forward(x)", "compile.other-methods", id="forward called by name"),
     ],
@@ -240,6 +242,41 @@ def test_attributes_that_change(forward: str, init: str) -> None:
     check_declines("compile", program(network(forward, init)), "compile.changing-attribute")
 
 
+SEEN = "model.seen += x.size(0)\n    " + LOSS
+
+
+@pytest.mark.parametrize(
+    ("forward", "more"),
+    [
+        pytest.param("x = x * self.seen", "", id="by forward"),
+        pytest.param("x = self.scaled(x)", "def scaled(self, x):\n    return x * self.seen", id="by what it calls"),
+        pytest.param("x = x * self.size", "@property\ndef size(self):\n    return self.seen", id="by a property"),
+        pytest.param("x = x * getattr(self, name)", "", id="by a name that is not known"),
+    ],
+)
+def test_attributes_that_the_loop_sets_and_forward_reads(forward: str, more: str) -> None:
+    methods = textwrap.indent(more, " " * 4) + "\n\n    def forward"
+    setup = network(forward, "self.seen = 0").replace("    def forward", methods.lstrip("\n"))
+    check_declines("compile", program(setup, TRAINING.replace(LOSS, SEEN)), "compile.changing-attribute")
+
+
+@pytest.mark.parametrize(
+    ("forward", "line"),
+    [
+        pytest.param("pass", "model.seen += x.size(0)", id="that forward does not read"),
+        pytest.param("x = x * self.seen", "model.seen = y.float().mean()", id="that are tensors"),
+        pytest.param("x = x * self.seen", "model.seen = torch.tensor(len(x))", id="made to tensors"),
+        pytest.param("x = x * self.seen", "model.seen = len(x) / 100", id="that are fractions"),
+    ],
+)
+def test_attributes_that_the_loop_may_set(forward: str, line: str) -> None:
+    setup = network(forward, "self.seen = 0").replace(
+        "    def forward", "    def save(self):\n        return self.seen\n\n    def forward"
+    )
+    training = TRAINING.replace(LOSS, f"{line}\n    {LOSS}")
+    check_rewrites("compile", program(setup, training), program(setup + "model.compile()\n", training))
+
+
 def test_work_in_another_method() -> None:
     source = network("pass").replace(
         "    def forward", "    def encode(self, x):\n        return self.conv(x)\n\n    def forward"
@@ -287,6 +324,48 @@ for step in range(100):
 )
 def test_tiny_models(model: str, get: str, code: str) -> None:
     check_declines("compile", HEAD + f"model = {model}\n" + FULL.format(get=get), code)
+
+
+SAMPLES = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+    def forward(self, x):
+        return self.fc(x)
+    def train_net(self, batch):
+        {unpack}
+        loss = F.mse_loss(self(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+def main():
+    first, second = Net(), Net()
+    data = load()
+    first(data)
+    for step in range(100):
+        {get}
+        first.train_net(batch)
+        second.train_net(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("get", "unpack", "code"),
+    [
+        pytest.param("batch = memory.sample(32)", "x, y = batch", "compile.tiny-model", id="from a buffer"),
+        pytest.param("batch = draw()", "x, y = batch", "compile.tiny-model", id="from a function"),
+        pytest.param("batch = data[step]", "x, y = batch[0], batch[1]", "compile.tiny-model", id="an item"),
+        pytest.param("batch = data", "x, y = draw(batch)", "compile.tiny-model", id="drawn in the method"),
+        pytest.param("batch = data", "x, y = batch", "compile.tiny-full-batch", id="the whole in each step"),
+    ],
+)
+def test_tiny_models_that_train_in_a_method(get: str, unpack: str, code: str) -> None:
+    source = HEAD + SAMPLES.format(get=get, unpack=unpack)
+    check_declines("compile", source, code)
+    assert len(run("compile", source).outcomes) == 1, "the same is said of both models"
 
 
 @pytest.mark.parametrize(

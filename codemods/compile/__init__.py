@@ -37,9 +37,24 @@ def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
         return refusal
     hazards = {model: hazard for model in program.models if (hazard := find_hazard(program, model)) is not None}
     refusal = [*find_program_hazards(program)]
+    found = said_once([*refusal, *hazards.values()])
     if refusal:
-        return [*refusal, *hazards.values()]
-    return [*hazards.values(), *compile_models(program, [model for model in program.models if model not in hazards])]
+        return found
+    return [*found, *compile_models(program, [model for model in program.models if model not in hazards])]
+
+
+def said_once(findings: Iterable[Finding]) -> list[Finding]:
+    """The first place of each reason, where the same words do for all; and one word on a tiny model's loop."""
+    found: dict[object, Finding] = {}
+    for finding in findings:
+        each = finding.code.startswith("compile.model-")
+        tiny = finding.code.startswith("compile.tiny-")
+        place = (finding.path, finding.line)
+        key: object = (
+            (finding.code, finding.reason, place) if each else place if tiny else (finding.code, finding.reason)
+        )
+        found.setdefault(key, finding)
+    return list(found.values())
 
 
 def find_hazard(program: Compile, model: Value) -> Finding | None:

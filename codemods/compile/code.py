@@ -21,7 +21,9 @@ VALUES = {"item", "tolist", "numpy"}
 TESTS = {"any", "all", "sum", "mean", "max", "min", "norm", "isnan", "isinf", "isfinite", "equal", "allclose", "item"}
 COMPARISONS = {"bool", "eq", "ne", "gt", "lt", "ge", "le"}
 CHANCE = ("random.", "numpy.random.")
-TENSORS = re.compile(r"torch\.(tensor|as_tensor|from_numpy|zeros|ones|full|rand|randn|randint|arange|stack|cat)(_like)?")
+TENSORS = re.compile(
+    r"torch\.(tensor|as_tensor|from_numpy|zeros|ones|full|rand|randn|randint|arange|stack|cat)(_like)?"
+)
 FRACTIONS = {"builtins.float", "math.cos", "math.exp", "math.sqrt"}
 MAKING = {"to", "cuda", "detach", "clone", "mean", "sum"}
 IMAGINARY = "forward computes with complex numbers, which compiled code is slower at: leave this model uncompiled"

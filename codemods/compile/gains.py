@@ -11,6 +11,7 @@ from speedpatch.facts.values import FUNCTIONS, Derived, External, FunctionNode, 
 from speedpatch.facts.work import Use
 
 from .context import Compile
+from .programs import functional_calls
 
 FULL_BATCH = (
     "all of the data goes through a few linear layers at once, so compiling takes longer than it saves: leave it "
@@ -35,7 +36,7 @@ def past_the_call(program: Compile, model: Value) -> Iterator[Finding]:
     name = program.name(model)
     for use in uses:
         yield not_reached(program, model, use)
-    if not uses and len(program.models) == 1:
+    if not uses and len(program.models) == 1 and not functional_calls(program):
         parts = [use for part in program.modules.parts.inside(model) for use in program.modules.uses(part)]
         outside = [use for use in parts if program.modules.work.is_outside(use)]
         for use in sorted(outside, key=lambda use: position(use.call)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
@@ -14,7 +15,8 @@ from speedpatch.facts.values import External, Value
 from .context import Compile, last_name
 
 GRADIENTS = {"torch.autograd.grad", "torch.autograd.backward"}
-TRANSFORMS = ("torch.autograd.functional.", "torch.func.", "functorch.", "higher.", "learn2learn.", "torchopt.")
+TRANSFORMS = re.compile(r"(torch\.autograd\.functional|torch\.func|functorch|higher|learn2learn|torchopt)\..*")
+FUNCTIONAL_CALLS = {"torch.func.functional_call", "torch.nn.utils.stateless.functional_call"}
 HOOKS = {
     "register_forward_hook",
     "register_forward_pre_hook",
@@ -31,6 +33,14 @@ PROCESSES = ("torch.multiprocessing.", "multiprocessing.")
 AGAIN = (
     "gradients are differentiated again, which a compiled model cannot do: leave this program uncompiled, "
     "or compile by hand the models that have no part in it"
+)
+AGAIN_BY_CALL = (
+    "gradients are differentiated again through functional_call, which a compiled model cannot do: leave this program "
+    "uncompiled"
+)
+OTHER_WEIGHTS = (
+    "functional_call runs the model with weights that it is given, and these calls are not followed here: compile the "
+    "model by hand and compare the speed"
 )
 RETAINED = (
     "retain_graph=True needs buffers that a compiled backward pass gives away: add the losses up and call backward "
@@ -64,19 +74,47 @@ TRACED = "a compiled model cannot be traced or exported: trace copy.deepcopy(mod
 
 def find_program_hazards(program: Compile) -> Iterator[Finding]:
     """Every reason to compile nothing in a program."""
+    yield from differentiated_again(program)
     for call in program.calls:
         yield from hazards_of_call(program, call)
     yield from moved_in_loop(program)
     yield from taken_apart(program)
 
 
+def differentiated_again(program: Compile) -> Iterator[Finding]:
+    """Gradients of gradients, and models that run with other weights than their own."""
+    functional = functional_calls(program)
+    for call in program.calls:
+        if differentiates(program, call) and is_on(call, "create_graph"):
+            yield program.declined("double-backward", call, AGAIN_BY_CALL if functional else AGAIN)
+            return
+    for call in program.calls:
+        names = sorted(name for name in program.facts.sites.callee(call) if TRANSFORMS.fullmatch(name))
+        if names and call not in functional:
+            reason = (
+                f"{names[0]} runs the model under a transform that compiled code is not made for: leave this program "
+                "uncompiled, or compile by hand the models that have no part in it"
+            )
+            yield program.declined("double-backward", call, reason)
+            return
+    if functional:
+        yield program.declined("functional-call", functional[0], OTHER_WEIGHTS)
+
+
+def functional_calls(program: Compile) -> list[ast.Call]:
+    """The calls that run a model with weights that they are given."""
+    return [call for call in program.calls if program.facts.sites.callee(call) & FUNCTIONAL_CALLS]
+
+
+def differentiates(program: Compile, call: ast.Call) -> bool:
+    """Whether a call computes gradients."""
+    return bool(program.facts.sites.callee(call) & GRADIENTS) or last_name(call) in ("backward", "grad")
+
+
 def hazards_of_call(program: Compile, call: ast.Call) -> Iterator[Finding]:
     """What one call does."""
     names, last = program.facts.sites.callee(call), last_name(call)
-    differentiates = bool(names & GRADIENTS) or last in ("backward", "grad")
-    if (differentiates and is_on(call, "create_graph")) or any(name.startswith(TRANSFORMS) for name in names):
-        yield program.declined("double-backward", call, AGAIN)
-    elif differentiates and is_on(call, "retain_graph"):
+    if differentiates(program, call) and is_on(call, "retain_graph") and not is_on(call, "create_graph"):
         yield program.declined("retain-graph", call, RETAINED)
     if last in HOOKS and concerns_models(program, call):
         yield program.declined("hooks", call, HOOKED)
@@ -131,10 +169,10 @@ def moved_in_loop(program: Compile) -> Iterator[Finding]:
 
 
 def goes_to_cpu(program: Compile, call: ast.Call) -> bool:
-    """`.cpu()`, `.to("cpu")`."""
+    """`.cpu()`, `.to("cpu")`; not `.to(device)` when that may be another place."""
     values = [value for argument in call.args[:1] for value in program.facts.values(argument)]
     devices = [{*places_of(program.facts, value)} for value in values if not isinstance(value, External)]
-    return last_name(call) == "cpu" or {"cpu"} in devices
+    return last_name(call) == "cpu" or (bool(devices) and all(places == {"cpu"} for places in devices))
 
 
 def taken_apart(program: Compile) -> Iterator[Finding]:

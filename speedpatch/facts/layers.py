@@ -13,7 +13,17 @@ from speedpatch.facts.evaluate import decorator_names
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.modules import Modules
 from speedpatch.facts.sites import value_line
-from speedpatch.facts.values import FUNCTIONS, Derived, External, Function, FunctionNode, Instance, Member, Method, Value
+from speedpatch.facts.values import (
+    FUNCTIONS,
+    Derived,
+    External,
+    Function,
+    FunctionNode,
+    Instance,
+    Member,
+    Method,
+    Value,
+)
 
 LIBRARIES = re.compile(r"(torchvision|timm|transformers|segmentation_models_pytorch|efficientnet_pytorch)\b")
 KNOWN = re.compile(LIBRARIES.pattern + r"|(torch|torchaudio|einops|pretrainedmodels|numpy|math|builtins)\b")

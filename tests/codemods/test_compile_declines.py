@@ -99,6 +99,12 @@ LOSS = "loss = F.cross_entropy(model(x), y)\n"
         pytest.param("    optimizer.step()", "    optimizer.step()\n    model.cpu()", "compile.moved-in-loop", id="to"),
         pytest.param(LOSS, LOSS + '    model.to("cpu")\n', "compile.moved-in-loop", id="moved by name"),
         pytest.param(
+            LOSS,
+            LOSS + "    model.cpu()\n    model.to('cuda' if torch.cuda.is_available() else 'cpu')\n",
+            "compile.moved-in-loop",
+            id="there and back",
+        ),
+        pytest.param(
             LOSS, "model.alpha = len(x)\n    " + LOSS, "compile.changing-attribute", id="an attribute of a torch layer"
         ),
         pytest.param("model(x)", "model.forward(x)", "compile.other-methods", id="forward called by name"),
@@ -115,6 +121,9 @@ def test_training_loops(old: str, new: str, code: str) -> None:
         pytest.param(LOSS, LOSS + "    g = torch.autograd.grad(loss, x)\n", id="gradients of inputs"),
         pytest.param(LOSS, "model.epoch = 0\n    " + LOSS, id="an attribute set to a constant"),
         pytest.param(LOSS, LOSS + "    saved = {k: v.cpu() for k, v in model.state_dict().items()}\n", id="copies"),
+        pytest.param(
+            LOSS, LOSS + "    model.to('cuda' if torch.cuda.is_available() else 'cpu')\n", id="moved where it is"
+        ),
     ],
 )
 def test_training_loops_that_are_fine(old: str, new: str) -> None:
@@ -288,6 +297,58 @@ def test_work_in_another_method() -> None:
 def test_work_in_a_part() -> None:
     training = TRAINING.replace("model(x)", "model.conv(x)")
     check_declines("compile", program(network("pass"), training), "compile.submodules")
+
+
+MAML = """
+meta = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    weights = dict(model.named_parameters())
+    loss = F.mse_loss(torch.func.functional_call(model, weights, (x,)), y)
+    grads = torch.autograd.grad(loss, weights.values(), create_graph=True)
+    weights = {k: w - g for (k, w), g in zip(weights.items(), grads)}
+    F.mse_loss(torch.func.functional_call(model, weights, (x,)), y).backward()
+    meta.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("training", "code", "word"),
+    [
+        pytest.param(MAML, "compile.double-backward", "functional_call", id="gradients of gradients"),
+        pytest.param(
+            MAML.replace(", create_graph=True", ""), "compile.functional-call", "functional_call", id="first order"
+        ),
+        pytest.param(
+            MAML.replace("torch.func.", "torch.nn.utils.stateless.").replace(", create_graph=True", ""),
+            "compile.functional-call",
+            "functional_call",
+            id="by its old name",
+        ),
+        pytest.param(
+            TRAINING.replace("backward()", "backward(create_graph=True)\n    loss.backward(create_graph=True)"),
+            "compile.double-backward",
+            "differentiated again",
+            id="twice",
+        ),
+        pytest.param(
+            TRAINING.replace("backward()", "backward(retain_graph=True)\n    loss.backward(retain_graph=True)"),
+            "compile.retain-graph",
+            "donated_buffer",
+            id="retained twice",
+        ),
+        pytest.param(
+            TRAINING.replace("backward()", "backward()\n    torch.func.jacrev(model)(x)"),
+            "compile.double-backward",
+            "torch.func.jacrev",
+            id="a Jacobian",
+        ),
+    ],
+)
+def test_says_one_thing_once(training: str, code: str, word: str) -> None:
+    source = program(CONV, training)
+    check_declines("compile", source, code)
+    (outcome,) = run("compile", source).outcomes
+    assert word in outcome.reason
 
 
 def test_a_method_that_calls_the_model_is_no_obstacle() -> None:

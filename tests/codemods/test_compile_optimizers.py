@@ -80,7 +80,9 @@ CONV = "model = nn.Conv2d(3, 8, 3)\n"
     ],
 )
 def test_the_model_behind_a_class_of_optimizers(classes: str, training: str) -> None:
-    check_rewrites("compile", program(classes + CONV, training), program(classes + CONV + "model.compile()\n", training))
+    check_rewrites(
+        "compile", program(classes + CONV, training), program(classes + CONV + "model.compile()\n", training)
+    )
 
 
 def test_parameters_from_elsewhere_are_not_taken_for_tensors() -> None:

@@ -11,6 +11,7 @@ from speedpatch.facts.values import FUNCTIONS, Derived, External, FunctionNode, 
 from speedpatch.facts.work import Use
 
 from .context import Compile
+from .presence import unfollowed
 from .programs import functional_calls
 
 FULL_BATCH = (
@@ -41,11 +42,9 @@ def past_the_call(program: Compile, model: Value) -> Iterator[Finding]:
         outside = [use for use in parts if program.modules.work.is_outside(use)]
         for use in sorted(outside, key=lambda use: position(use.call)):
             yield not_reached(program, model, use)
-        yield program.declined(
-            "model-elsewhere",
-            program.backwards[0].call,
-            f"where {name} is called could not be found: call it in the function that computes the loss",
-        )
+        hidden = f"where {name} is called could not be found: call it in the function that computes the loss"
+        node, reason = unfollowed(program) or (program.backwards[0].call, hidden)
+        yield program.declined("model-elsewhere", node, reason)
 
 
 def not_reached(program: Compile, model: Value, use: Use) -> Finding:

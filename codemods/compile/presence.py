@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
 from speedpatch.facts.origins import out_of_sight
-from speedpatch.facts.values import FUNCTIONS, External, Instance, Parameter, Value
+from speedpatch.facts.values import FUNCTIONS, Derived, External, Instance, Parameter, Value
 
 from .context import Compile
 
@@ -98,11 +98,16 @@ def without_model(program: Compile) -> Finding:
         reason = "tensors are trained here, not a module: there is no model to compile"
         return program.finding("not_applicable", "compile.no-model", site, reason)
     unknown = "the model that is trained could not be followed to where it is made: name the script that makes it"
+    node, reason = unfollowed(program) or (site, unknown)
+    return program.declined("model-elsewhere", node, reason)
+
+
+def unfollowed(program: Compile) -> tuple[ast.AST, str] | None:
+    """Where the way back from something that is called ends, and why."""
     values = {value for call in program.calls for value in program.facts.values(call.func) if is_parameter(value)}
     called = sorted({*program.modules.work.called_outside, *values}, key=repr)
     origins = (out_of_sight(program.facts, value) for value in called)
-    node, reason = next((origin for origin in origins if origin is not None), (site, unknown))
-    return program.declined("model-elsewhere", node, reason)
+    return next((origin for origin in origins if origin is not None), None)
 
 
 def is_about_tensors(program: Compile) -> bool:
@@ -124,5 +129,7 @@ def is_foreign(program: Compile, node: ast.AST) -> bool:
 
 
 def is_parameter(value: Value) -> bool:
-    """Whether nothing is known of a value but that it is given to a function."""
+    """Whether nothing is known of a value but that it, or what it is an item of, is given to a function."""
+    while isinstance(value, Derived) and value.base is not None:
+        value = value.base
     return isinstance(value, Parameter)

@@ -16,7 +16,15 @@ from typer.core import TyperCommand, TyperGroup
 from speedpatch import __version__, registry
 from speedpatch.codemod import Options
 from speedpatch.config import UsageError, parse_choice, parse_target
-from speedpatch.screens import apply_screen, explain_screen, list_screen, main_screen, scan_screen
+from speedpatch.screens import (
+    apply_screen,
+    explain_screen,
+    list_screen,
+    main_screen,
+    nothing_called,
+    reason_screen,
+    scan_screen,
+)
 from speedpatch.selection import Request
 
 FLAGGED = ("apply", "scan")
@@ -128,11 +136,18 @@ def list_command() -> None:
 
 @app.command("explain")
 def explain_command(name: str = typer.Argument(..., metavar="NAME")) -> None:
-    """Say what an optimization does, why it is faster, and when it declines."""
+    """Say what an optimization does and when it declines, or what the code at the end of a message means."""
     codemod = registry.codemods().get(name)
-    if codemod is None:
-        fail(f"no optimization is called {name}: see `speedpatch list`")
-    print(explain_screen(codemod))
+    if codemod is not None:
+        print(explain_screen(codemod))
+        return
+    from speedpatch.reasons import reasons_of
+
+    owner = registry.codemods().get(name.partition(".")[0])
+    reasons = reasons_of(owner).get(name) if owner is not None else None
+    if owner is None or reasons is None:
+        fail(nothing_called(name))
+    print(reason_screen(owner, name, reasons))
 
 
 @app.command("revert")

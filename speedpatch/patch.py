@@ -13,7 +13,7 @@ from speedpatch.edits import AddParameter, Edit, apply_edits
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.facts import Facts, build_facts
 from speedpatch.parse import parse_module
-from speedpatch.pragmas import lines_off
+from speedpatch.pragmas import LEFT_ALONE, lines_off
 from speedpatch.sources import Module, Source
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -117,7 +117,7 @@ def run_codemod(current: Round, codemod: Codemod, options: Options) -> Round:
                 status="declined",
                 code=f"{codemod.name}.off",
                 line=line,
-                reason="`# speedpatch: off` leaves this alone",
+                reason=LEFT_ALONE,
             )
         ]
         edits = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from speedpatch.sources import NEWLINE
 
+LEFT_ALONE = "`# speedpatch: off` leaves this alone: take that comment out to have it edited"
 OFF = re.compile(r"#\s*speedpatch\s*:\s*off\b")
 
 

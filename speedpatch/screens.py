@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 import textwrap
+from collections.abc import Sequence
 
 from speedpatch import registry
 from speedpatch.codemod import Codemod
@@ -25,7 +27,7 @@ Commands:
   apply PATH...     edit scripts: show the diff, ask, write
   scan PATH...      what is there, what could be gained, what would be declined
   list              the optimizations
-  explain NAME      what one does, why it is faster, when it declines
+  explain NAME      what one does, or what the code of a message means
   revert PATH...    put back what speedpatch changed
 
 Options:
@@ -142,3 +144,32 @@ def explain_screen(codemod: Codemod) -> str:
     needs = f"\nneeds: {codemod.needs}" if codemod.needs else ""
     manual = inspect.getdoc(sys.modules[codemod.plan.__module__]) or ""
     return f"{head}\n{facts}{needs}\n\n{manual}"
+
+
+def reason_screen(codemod: Codemod, code: str, reasons: Sequence[str]) -> str:
+    """`speedpatch explain CODE`: what it means, what to do, and where to read on."""
+    lines = [f"{code}: why --{codemod.name} leaves a script or a model alone", ""]
+    for reason in reasons:
+        cause, _, remedy = reason.partition(": ")
+        lines += [wrapped(cause, "- "), *([wrapped(remedy, "  what to do: ")] if remedy else [])]
+    if any("<...>" in reason for reason in reasons):
+        lines += ["", "<...> stands for what your script has there: the message names it, and the line."]
+    pages = f"`speedpatch explain {codemod.name}`, docs/{codemod.docs} (When it declines)"
+    return "\n".join([*lines, "", f"More: {pages}"])
+
+
+def wrapped(text: str, indent: str) -> str:
+    """A text in lines that fit the screen."""
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def nothing_called(name: str) -> str:
+    """What to say of a name that `explain` does not know, with the nearest ones that it does."""
+    from speedpatch.reasons import reasons_of
+
+    found = registry.codemods()
+    codes = [code for item in found.values() for code in reasons_of(item)]
+    own = [code for code in codes if code.endswith(f".{name}")]
+    near = own or difflib.get_close_matches(name, [*found, *codes], FEW, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `speedpatch list`"
+    return f"no optimization and no code is called {name}: {hint}"

@@ -525,10 +525,37 @@ class TestScreens:
         assert "option: --amp-dtype float16|bfloat16\n" in explained
         assert "A registry and a heart of few words" in explained
         done = run("explain", "nope")
-        assert (done.code, done.err) == (2, "speedpatch: no optimization is called nope: see `speedpatch list`\n")
+        assert (done.code, done.err) == (
+            2,
+            "speedpatch: no optimization and no code is called nope: see `speedpatch list`\n",
+        )
+
+    def test_explains_codes(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("speedpatch.reasons.reasons_of", lambda item: WORDS if item.name == "amp" else {})
+        done = run("explain", "amp.odd")
+        assert done.out == EXPLAINED
+        check_fits(done.out)
+        for asked, near in {"amp.od": "amp.odd or amp", "odd": "amp.odd", "apm": "amp"}.items():
+            done = run("explain", asked)
+            message = f"speedpatch: no optimization and no code is called {asked}: did you mean {near}?\n"
+            assert (done.code, done.err) == (2, message)
 
     def test_version(self, run: Run) -> None:
         assert run("--version").out.startswith("speedpatch 0.")
+
+
+WORDS = {"amp.odd": ("it is odd", "<...> is odd: even it out")}
+EXPLAINED = """\
+amp.odd: why --amp leaves a script or a model alone
+
+- it is odd
+- <...> is odd
+  what to do: even it out
+
+<...> stands for what your script has there: the message names it, and the line.
+
+More: `speedpatch explain amp`, docs/amp.md (When it declines)
+"""
 
 
 def check_fits(text: str) -> None:

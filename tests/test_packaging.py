@@ -67,6 +67,13 @@ def test_lists_every_codemod(run: Command) -> None:
 
 
 @pytest.mark.slow
+def test_explains_codes_without_docs_or_torch(run: Command) -> None:
+    done = run("-m", "speedpatch", "explain", "compile.rnn")
+    assert done.returncode == 0, done.stderr
+    assert "what to do: leave it uncompiled" in done.stdout
+
+
+@pytest.mark.slow
 def test_patches_in_spawned_workers(run: Command, tmp_path: Path) -> None:
     for number in range(15):
         (tmp_path / f"script{number}.py").write_text("import torch\n\nprint(torch.ones(1))\n")

@@ -81,7 +81,10 @@ def refuse(program: Compile, problem: NotReady) -> Finding:
     """Why there is no place for the call."""
     if problem.kind == "elsewhere":
         return program.declined(
-            "model-elsewhere", problem.node, "the model is made in another file: name the script that makes it"
+            "model-elsewhere",
+            problem.node,
+            "the model is made in a file that may not be edited, or by code that this run does not get to: write "
+            "model.compile() behind the line that makes it",
         )
     if problem.kind == "unbound":
         return program.declined(

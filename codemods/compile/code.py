@@ -12,7 +12,7 @@ from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import Constant, Derived, Pack, Value
 
-from .context import Compile, last_name
+from .context import Compile
 
 COMPLEX = re.compile(r"torch\.(fft\.\w+|stft|istft|complex|view_as_complex|view_as_real|polar)")
 SPARSE = re.compile(r"torch\.(sparse\.\w+|spmm|smm|sspaddmm|sparse_\w+_tensor)")
@@ -64,16 +64,17 @@ def depends_on_data(program: Compile, node: ast.AST) -> str | None:
 
 def call_depends_on_data(program: Compile, call: ast.Call) -> str | None:
     """Calls that read values out of tensors, or count elements."""
-    names, last = program.facts.sites.callee(call), last_name(call)
-    method = isinstance(call.func, ast.Attribute) and not is_foreign(names)
+    names = program.facts.sites.callee(call)
     if "builtins.print" in names:
         return "prints"
-    if method and last in VALUES and not call.args:
-        return f"reads a tensor by .{last}()"
-    if method and last in COUNTING:
-        return f"calls {last}(), whose result has another size for each batch"
     if "torch.where" in names and len(call.args) == 1 and not call.keywords:
         return "calls torch.where() with a condition alone, whose result has another size for each batch"
+    if not isinstance(call.func, ast.Attribute) or is_foreign(names):
+        return None
+    if call.func.attr in VALUES and not call.args:
+        return f"reads a tensor by .{call.func.attr}()"
+    if call.func.attr in COUNTING:
+        return f"calls {call.func.attr}(), whose result has another size for each batch"
     return None
 
 

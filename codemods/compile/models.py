@@ -64,7 +64,9 @@ def out_of_sight(program: Compile, model: Value, layers: Layers) -> Iterator[Fin
     state = program.facts.state
     if local is not None and any(state.class_attribute(local, name, model) for name in ("compile", "__call__")):
         yield program.declined(
-            "own-call", local, f"{local.name} has a compile() or __call__() of its own: give that another name"
+            "own-call",
+            local,
+            f"{local.name} has a compile() or __call__() of its own in place of torch's: give that another name",
         )
 
 

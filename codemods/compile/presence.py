@@ -23,6 +23,10 @@ SWITCHES = {
     "fastai": "call `learn.model.compile()` before `learn.fit`",
 }
 """How to compile under each training engine, by its package."""
+BY_HAND = "gradients come from torch.autograd.grad, not from loss.backward(): compile the model by hand"
+DISTRIBUTED = "gradients come from torch.distributed.autograd, not from loss.backward(): compile the model by hand"
+UNTRAINED = "no backward pass found, so this file trains nothing by itself: name the script that trains"
+TENSORS = "tensors are trained here, not a module: there is no model to compile"
 
 
 def not_for_us(program: Compile) -> Iterator[Finding]:
@@ -33,19 +37,19 @@ def not_for_us(program: Compile) -> Iterator[Finding]:
         yield trained_by_engine(program, facts.engine[0])
     elif present is not None:
         yield program.finding("already", "compile.already", *present)
-    elif not program.backwards and facts.sites.steps and (call := next(gradient_calls(program), None)) is not None:
-        reason = "gradients come from torch.autograd.grad, not from backward(): compile the model by hand"
-        yield program.declined("autograd-grad", call, reason)
+    elif not program.backwards and (call := next(gradient_calls(program), None)) is not None:
+        distributed = "torch.autograd.grad" not in facts.sites.callee(call)
+        yield program.declined("autograd-grad", call, DISTRIBUTED if distributed else BY_HAND)
     elif not program.backwards:
-        reason = "no backward pass found: this file trains nothing by itself"
-        yield program.finding("not_applicable", "compile.no-training", facts.script.tree, reason)
+        yield program.finding("not_applicable", "compile.no-training", facts.script.tree, UNTRAINED)
     elif not program.models:
         yield without_model(program)
 
 
 def gradient_calls(program: Compile) -> Iterator[ast.Call]:
-    """Calls of `torch.autograd.grad`."""
-    return (call for call in program.calls if "torch.autograd.grad" in program.facts.sites.callee(call))
+    """Calls that compute gradients which some optimizer steps with, by other ways than `backward()`."""
+    names = {"torch.distributed.autograd.backward", *(["torch.autograd.grad"] if program.facts.sites.steps else [])}
+    return (call for call in program.calls if program.facts.sites.callee(call) & names)
 
 
 def trained_by_engine(program: Compile, call: ast.Call) -> Finding:
@@ -95,8 +99,7 @@ def without_model(program: Compile) -> Finding:
     """Training of something that is no module of this program."""
     site = program.backwards[0].call
     if is_about_tensors(program):
-        reason = "tensors are trained here, not a module: there is no model to compile"
-        return program.finding("not_applicable", "compile.no-model", site, reason)
+        return program.finding("not_applicable", "compile.no-model", site, TENSORS)
     unknown = "the model that is trained could not be followed to where it is made: name the script that makes it"
     node, reason = unfollowed(program) or (site, unknown)
     return program.declined("model-elsewhere", node, reason)

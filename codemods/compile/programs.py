@@ -50,7 +50,10 @@ HOOKED = (
     "hooks on modules may be skipped by compiled ones without a word: return from forward what the hook reads, or "
     "leave this program uncompiled"
 )
-PRUNED = "pruning works by hooks, which a compiled module may skip without a word: prune before or after training"
+PRUNED = (
+    "pruning works by hooks, which a compiled module may skip without a word: prune in a script of its own when "
+    "training is done, or leave this program uncompiled"
+)
 SPECTRAL = (
     "torch.nn.utils.spectral_norm works by a hook, and compiled models compute something else with it: use "
     "torch.nn.utils.parametrizations.spectral_norm"

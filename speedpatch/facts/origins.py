@@ -41,9 +41,8 @@ def out_of_sight(facts: Facts, value: Value) -> tuple[ast.AST, str] | None:
         owner = facts.tree.owner(function)
         missing = f"makes a {owner.name}" if owner is not None else f"calls {function.name}()"
         return function, f"nothing in this file {missing}: name the script that does"
-    packs = {item.arg: stars for item, stars in ((function.args.vararg, "*"), (function.args.kwarg, "**")) if item}
-    if root.name in packs:
-        stars = packs[root.name]
-        reason = f"{function.name}() takes {stars}{root.name}, which is not followed: give it named parameters"
-        return function, reason
+    for item, stars in ((function.args.vararg, "*"), (function.args.kwarg, "**")):
+        if item is not None and item.arg == root.name:
+            reason = f"{function.name}() takes {stars}{item.arg}, which is not followed: give it named parameters"
+            return function, reason
     return None

@@ -56,6 +56,12 @@ def test_other_compiles_do_not_count(setup: str) -> None:
             id="another engine",
         ),
         pytest.param(
+            HEAD
+            + "import torch.distributed.autograd as dist\nwith dist.context() as id:\n    dist.backward(id, [x])\n",
+            "compile.autograd-grad",
+            id="distributed gradients",
+        ),
+        pytest.param(
             """
             import torch
             import torchvision

@@ -13,7 +13,18 @@ from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region, arguments_behind, group, is_downstream, reads, slice_of
 from speedpatch.facts.state import external_names
 from speedpatch.facts.tree import own_nodes, position
-from speedpatch.facts.values import FUNCTIONS, LOOPS, Derived, Function, FunctionNode, Instance, Member, Method, Value
+from speedpatch.facts.values import (
+    FUNCTIONS,
+    LOOPS,
+    Derived,
+    Function,
+    FunctionNode,
+    Instance,
+    Member,
+    Method,
+    Pack,
+    Value,
+)
 
 from .casts import float_names
 from .context import Amp
@@ -82,7 +93,7 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     count = add_regions(amp, site.losses, statement, memo, regions)
     if isinstance(count, Finding):
         return count
-    if not count and not inline and not any(facts.sites.is_forward(call) for call in facts.sites.calls):
+    if not count and not inline and trains_tensors(amp):
         reason = "tensors are trained here, not a module: mixed precision would gain nothing"
         return Finding("not_applicable", "amp.no-model", str(facts.path(site.call)), facts.line(site.call), reason)
     if not count and not inline:
@@ -108,6 +119,16 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
     if inline:
         regions.hoisted[site] = inline[0]
     return None
+
+
+def trains_tensors(amp: Amp) -> bool:
+    """Whether every optimizer is given a list of tensors, and no module runs."""
+    sites = amp.facts.sites
+    made = [value.site for value in sites.trained if isinstance(value, Instance)]
+    given = [site.args[0] for site in made if isinstance(site, ast.Call) and site.args]
+    listed = all(isinstance(value, Pack) for item in given for value in amp.facts.values(item))
+    alone = listed and len(given) == len(sites.trained) > 0
+    return alone and not any(sites.trained.values()) and not any(map(sites.is_forward, sites.calls))
 
 
 def add_regions(

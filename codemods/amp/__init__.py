@@ -25,7 +25,7 @@ from speedpatch.facts.sites import Backward
 from speedpatch.facts.slices import Region
 from speedpatch.facts.values import Derived, Member
 
-from .checkpoints import restored_elsewhere, save_and_load
+from .checkpoints import restored_elsewhere, save_and_load, saved_alone
 from .context import Amp
 from .enabled import Enabled
 from .gradients import scale_steps
@@ -147,6 +147,9 @@ def rewrite(amp: Amp, regions: Regions, notes: list[str]) -> Iterator[Edit | Fin
         call = restored_elsewhere(amp, reach)
         if call is not None:
             notes.append(f"if line {amp.facts.line(call)} restores the optimizer, give it the scaler as well")
+        call = saved_alone(amp, reach)
+        if call is not None:
+            notes.append(f"line {amp.facts.line(call)} saves the optimizer's state: save and load the scaler's with it")
     enabled = Enabled(amp, reach, [*regions.all, *hoisted_regions(amp, regions)])
     enabled.prepare()
     yield from wrap_regions(amp, regions, enabled)

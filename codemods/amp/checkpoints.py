@@ -34,6 +34,13 @@ def restored_elsewhere(amp: Amp, reach: Reach) -> ast.Call | None:
     return None
 
 
+def saved_alone(amp: Amp, reach: Reach) -> ast.Call | None:
+    """Where an optimizer's state is saved in a form that no entry for the scaler can be added to."""
+    if any(saved_entries(amp, reach)):
+        return None
+    return next(optimizer_calls(amp, "state_dict"), None)
+
+
 def optimizer_calls(amp: Amp, method: str) -> Iterator[ast.Call]:
     """Calls of a method on an optimizer, in files that may be edited."""
     for call in amp.facts.sites.attribute_calls(method):

@@ -173,3 +173,29 @@ def test_fields_of_a_dataclass_are_followed() -> None:
         "applied",
         "applied",
     ]
+
+
+def test_notes_a_saver_that_knows_no_entries() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    class Saver:
+        def __init__(self, **objects):
+            self.objects = objects
+
+        def save(self, path):
+            torch.save({name: item.state_dict() for name, item in self.objects.items()}, path)
+
+    model = nn.Conv2d(3, 8, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=.1)
+    saver = Saver(model=model, optimizer=optimizer)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    saver.save("c.pth")
+    """
+    (outcome,) = run("amp", dedent(source)).outcomes
+    assert outcome.reason.endswith("; line 9 saves the optimizer's state: save and load the scaler's with it")

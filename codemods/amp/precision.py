@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from speedpatch.edits import Around
 from speedpatch.facts.evaluate import dotted
-from speedpatch.facts.slices import is_downstream
 from speedpatch.facts.torch_names import PROBABILITY_LOSS
-from speedpatch.facts.values import External, FunctionNode, Instance, Pack
+from speedpatch.facts.values import External, FunctionNode, Instance
 
 from .context import Amp
 
@@ -197,21 +196,6 @@ def complement(node: ast.AST) -> bool:
     )
 
 
-def float_arguments(amp: Amp, statement: ast.stmt, memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
-    """`.float()` on what a statement's loss calls get from the model; an argument that is no tensor instead."""
-    found: list[Around] = []
-    for call in loss_calls(amp, statement):
-        for argument in [*call.args, *(item.value for item in call.keywords)]:
-            if not argument_is_output(amp, argument, memo) or is_float(argument):
-                continue
-            if isinstance(argument, (ast.List, ast.Tuple, ast.Dict, ast.Starred)) or any(
-                isinstance(value, Pack) for value in amp.facts.values(argument)
-            ):
-                return argument
-            found.append(float_of(amp, argument))
-    return found
-
-
 def loss_calls(amp: Amp, statement: ast.stmt) -> list[ast.Call]:
     """The outermost calls of a statement that need float32."""
     found: list[ast.Call] = []
@@ -227,11 +211,6 @@ def loss_calls(amp: Amp, statement: ast.stmt) -> list[ast.Call]:
         else:
             stack.extend(ast.iter_child_nodes(node))
     return found
-
-
-def argument_is_output(amp: Amp, argument: ast.expr, memo: dict[ast.AST, bool]) -> bool:
-    """Whether an argument holds a tensor that a model computed."""
-    return not isinstance(argument, ast.Constant) and is_downstream(amp.facts, argument, memo)
 
 
 def is_float(argument: ast.expr) -> bool:

@@ -26,9 +26,9 @@ from speedpatch.facts.values import (
     Value,
 )
 
-from .casts import float_names
+from .casts import float_casts
 from .context import Amp
-from .precision import float_arguments, fragile_expression, loss_calls, needs_float32
+from .precision import needs_float32
 
 CALLERS = 3
 """How many calls up a loss is followed that comes in as a parameter."""
@@ -107,14 +107,14 @@ def add_training(amp: Amp, site: Backward, regions: Regions) -> Finding | None:
         return amp.declined(
             "inline-loss",
             site.call,
-            "the loss is named in the expression that calls backward(): give it a line of its own",
+            "the loss is named in the expression that calls backward(): give the loss a line of its own first",
         )
     if inline and needs_float32(amp, inline[0]):
         return amp.declined(
             "inline-loss",
             site.call,
-            "the loss has to be computed in float32 but stands in one expression with backward(): give it a "
-            "line of its own",
+            "the loss has to be computed in float32 but stands in one expression with backward(): give the loss a "
+            "line of its own first",
         )
     if inline:
         regions.hoisted[site] = inline[0]
@@ -160,7 +160,9 @@ def add_regions(
     for call, argument in {pair: None for item in [*roots, *before] for pair in arguments_behind(facts, item)}:
         if depth < CALLERS and facts.is_editable(call) and is_downstream(facts, argument, memo):
             if contains_compute(amp, argument, memo):
-                return amp.declined("inline-loss", call, "an argument computes the loss: give it a line of its own")
+                return amp.declined(
+                    "inline-loss", call, "an argument computes the loss: give the loss a line of its own first"
+                )
             more = add_regions(amp, [argument], facts.tree.statement(call), memo, regions, depth + 1)
             if isinstance(more, Finding):
                 return more
@@ -234,21 +236,20 @@ def split_float32(
     """The members for autocast, and those that stay in float32, whose half-precision arguments get `.float()`."""
     outside: list[ast.stmt] = []
     for member in sorted(members, key=position):
-        cause = needs_float32(amp, member)
-        if cause is None:
+        if needs_float32(amp, member) is None:
             continue
         if amp.facts.sites.contains_forward(member):
             return amp.declined(
                 "loss-with-forward",
-                cause,
-                "this loss has to be computed in float32 but runs in one statement with the model: give it a "
-                "line of its own",
+                member,
+                "this loss has to be computed in float32 but runs in one statement with the model: give the model's "
+                "outputs names on lines of their own first, like out = model(x)",
             )
-        floats = casts(amp, member, outside, memo)
+        floats = float_casts(amp, member, outside, memo)
         if isinstance(floats, ast.AST):
             return amp.declined(
                 "loss-structure",
-                floats,
+                member,
                 "this loss has to be computed in float32, but what it is given cannot be cast here: cast the "
                 "outputs with .float() first, and take a sigmoid behind that",
             )
@@ -256,14 +257,6 @@ def split_float32(
         outside.append(member)
     kept = [member for member in members if member not in outside]
     return (half_members(amp, kept, outside) if outside else kept), outside
-
-
-def casts(amp: Amp, member: ast.stmt, outside: list[ast.stmt], memo: dict[ast.AST, bool]) -> list[Around] | ast.AST:
-    """The casts that let a statement compute in float32: of a loss call's arguments, or of all that a formula reads."""
-    composed = any(isinstance(argument, ast.BinOp) for call in loss_calls(amp, member) for argument in call.args)
-    if composed or fragile_expression(amp, member) is not None:
-        return float_names(amp, member, outside, memo)
-    return float_arguments(amp, member, memo)
 
 
 def half_members(amp: Amp, kept: list[ast.stmt], outside: list[ast.stmt]) -> list[ast.stmt]:
@@ -426,7 +419,7 @@ def evaluation_members(
         if needs_float32(amp, statement) is None:
             found.append(statement)
         elif not forward:
-            floats = casts(amp, statement, outside, memo)
+            floats = float_casts(amp, statement, outside, memo)
             regions.floats += floats if isinstance(floats, list) else []
             outside.append(statement)
     return found, outside

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from speedpatch.facts.packs import pack_arguments
 from speedpatch.facts.state import decorated, parameters_of
 from speedpatch.facts.torch_names import PROGRESS, SELF_RETURNING, WRAPPER
 from speedpatch.facts.values import (
@@ -84,7 +85,8 @@ def local_call(self: Evaluator, function: Function, node: ast.Call, receiver: Va
     """Join the arguments into the parameters; give what the function returns."""
     self.state.callers[function.node][node] = None
     names = [item.arg for item in (*function.node.args.posonlyargs, *function.node.args.args)]
-    if receiver is not None and names:
+    named = bool(names)
+    if receiver is not None and named:
         receiver = (
             Class(receiver.local)
             if decorated(function.node, "classmethod") and isinstance(receiver, Instance) and receiver.local
@@ -98,6 +100,7 @@ def local_call(self: Evaluator, function: Function, node: ast.Call, receiver: Va
         self.state.grow(self.state.inputs, (function.node, name), self.state.values.get(argument, NOTHING))
     if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
         spread_arguments(self, function, node, bound, names)
+    pack_arguments(self, function.node, node, names, None if named else receiver)
     return self.state.returns.get(function.node, NOTHING)
 
 

@@ -79,9 +79,19 @@ def bindings(facts: Facts, wanted: frozenset[Value]) -> dict[Place, Bindings]:
             continue
         scope = facts.tree.scope(node)
         owner = attribute_owner(facts, node, scope) if isinstance(node, ast.Attribute) else None
-        if (owner is not None or isinstance(node, ast.Name)) and facts.sites.is_live(node):
+        made_here = isinstance(node, ast.Name) and not is_given(facts, statement)
+        if (owner is not None or made_here) and facts.sites.is_live(node):
             places.setdefault((scope, owner), {}).setdefault(statement, set()).update(held)
     return places
+
+
+def is_given(facts: Facts, statement: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether a statement only gives a name to what its function was given, or to a part of that."""
+    node = statement.value
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    definitions = facts.state.reaching.get(node, frozenset()) if isinstance(node, ast.Name) else frozenset()
+    return bool(definitions) and all(isinstance(item, FUNCTIONS) for item in definitions)
 
 
 def ways(facts: Facts, wanted: frozenset[Value], places: dict[Place, Bindings]) -> list[tuple[Home, ...]]:
@@ -281,6 +291,10 @@ class Reach:
         if unpacked is not None:
             return Obstacle(
                 "unpacked-arguments", unpacked, f"{scope.name}() is called with unpacked positional arguments"
+            )
+        if scope.args.vararg is not None:
+            return Obstacle(
+                "unpacked-arguments", scope, f"{scope.name}() takes *{scope.args.vararg.arg}: give it named parameters"
             )
         obstacle = self.signature_is_fixed(scope)
         if obstacle is not None:

@@ -16,12 +16,19 @@ from .context import Amp
 HALF, FLOAT, OTHER = "half", "float", "other"
 """What an expression may be: an output in half precision, a float32 tensor, or something that a cast would change."""
 
-KEEPING = {
+MOVING = {
     "detach", "view", "view_as", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "t", "flatten",
-    "contiguous", "clone", "sigmoid", "softmax", "log_softmax", "exp", "tanh", "relu", "clamp", "mean", "sum", "data",
-    "T", "expand", "repeat", "cpu", "cuda", "abs", "dropout", "interpolate", "pad", "narrow", "index_select", "gather",
-    "masked_select", "unbind", "chunk", "split",
+    "contiguous", "clone", "relu", "clamp", "data", "T", "expand", "repeat", "cpu", "cuda", "to", "abs", "dropout",
+    "pad", "narrow", "index_select", "gather", "masked_select", "unbind", "chunk", "split",
 }  # fmt: skip
+"""Methods, attributes and functions that give what they are given in another shape or place."""
+COMPUTING = {
+    "sigmoid", "softmax", "softmin", "log_softmax", "logsigmoid", "exp", "expm1", "tanh", "softplus", "logsumexp",
+    "log", "log1p", "log2", "log10", "sqrt", "square", "pow", "norm", "normalize", "sum", "mean", "prod", "var", "std",
+    "cumsum", "cumprod", "interpolate",
+}  # fmt: skip
+"""Those that round what they compute to the dtype that they are given, outside of autocast."""
+KEEPING = MOVING - {"to"} | COMPUTING
 """Methods, attributes and functions whose result has the dtype of what they are given."""
 JOINING = {"cat", "concat", "concatenate", "stack", "vstack", "hstack", "row_stack"}
 PAIRS = {"max", "min", "topk", "sort", "kthvalue", "median"}
@@ -38,10 +45,11 @@ HOOKS = {"register_forward_hook": 2, "register_forward_pre_hook": 1}
 
 @dataclass
 class Halves:
-    """Follows values from the modules that run under autocast to where they are read."""
+    """Follows values from the modules that run under autocast to where they are read; `casts` get a `.float()`."""
 
     amp: Amp
     covered: Collection[ast.AST]
+    casts: frozenset[ast.AST] = frozenset()
     memo: dict[object, frozenset[str]] = field(default_factory=dict)
 
     def holds_half(self, node: ast.expr) -> bool:
@@ -52,6 +60,8 @@ class Halves:
 
     def kinds(self, node: ast.AST) -> frozenset[str]:
         """What an expression may be; one that is being looked at adds nothing of its own."""
+        if node in self.casts:
+            return frozenset({FLOAT})
         if node not in self.memo:
             self.memo[node] = frozenset()
             self.memo[node] = self.of_node(node)
@@ -62,7 +72,7 @@ class Halves:
         if isinstance(node, ast.Subscript) and self.pair(node.value):
             first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
             return self.kinds(node.value.func.value) if first else frozenset({OTHER})  # type: ignore[attr-defined]
-        if isinstance(node, ast.Call) and self.runs_module(node) and not self.is_covered(node):
+        if isinstance(node, ast.Call) and self.runs_in_float32(node):
             return frozenset({FLOAT})
         definitions = self.amp.facts.state.reaching.get(node, frozenset())
         sources = [item.value for item in definitions if is_plain(item)]  # type: ignore[attr-defined]
@@ -92,7 +102,7 @@ class Halves:
         if isinstance(value, Parameter) and (value.function, value.name) in self.hooked:
             return frozenset({HALF})
         if isinstance(value, (Derived, Instance)) and isinstance(value.site, ast.expr):
-            return self.of_site(value, value.site)
+            return frozenset({FLOAT}) if value.site in self.casts else self.of_site(value, value.site)
         if isinstance(value, Derived) and isinstance(value.site, ast.AugAssign):
             return self.kinds(value.site.value)
         return frozenset({OTHER})
@@ -158,6 +168,13 @@ class Halves:
             self.amp.facts.state.is_module(value) for value in self.amp.facts.values(call.func)
         )
 
+    def runs_in_float32(self, call: ast.Call) -> bool:
+        """Whether a call runs a model outside of autocast, itself or by a function that other calls put under it."""
+        if self.is_covered(call) or not self.amp.facts.sites.is_forward(call):
+            return False
+        functions = self.amp.facts.sites.local_callees(call)
+        return self.runs_module(call) or (bool(functions) and all(item in self.covered for item in functions))
+
     def is_covered(self, node: ast.AST) -> bool:
         """Whether code runs under autocast."""
         return node in self.covered or any(up in self.covered for up in self.amp.facts.tree.above(node))
@@ -178,9 +195,11 @@ class Halves:
         """Where a parameter is given both outputs and other things: the arguments that are outputs."""
         root = node
         while isinstance(root, (ast.Call, ast.Attribute, ast.Subscript)):
-            root = root.func if isinstance(root, ast.Call) else root.value
+            root = operand(self.amp, root) or root.func if isinstance(root, ast.Call) else root.value
         found: list[ast.expr] = []
         for definition in self.amp.facts.state.reaching.get(root, frozenset()):
+            if is_plain(definition) and not self.is_covered(definition):
+                found += self.half_arguments(definition.value)  # type: ignore[attr-defined]
             if isinstance(definition, FUNCTIONS) and isinstance(root, ast.Name):
                 for call in self.amp.facts.state.callers.get(definition, ()):
                     argument = self.amp.facts.state.arguments.get((call, definition), {}).get(root.id)
@@ -196,3 +215,17 @@ def is_plain(definition: ast.AST) -> bool:
         and len(definition.targets) == 1
         and isinstance(definition.targets[0], (ast.Name, ast.Attribute))
     )
+
+
+def operand(amp: Amp, call: ast.Call) -> ast.expr | None:
+    """The tensor that a method is called on, or that a function of torch is given first."""
+    if any(name.startswith("torch.") for name in amp.facts.sites.callee(call)):
+        named = [item.value for item in call.keywords if item.arg in ("input", "tensors")]
+        return next((item for item in [*named, *call.args] if not isinstance(item, ast.Starred)), None)
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def last_name(amp: Amp, call: ast.Call) -> str:
+    """The name of the method or function that a call calls."""
+    names = {name.rsplit(".", 1)[-1] for name in amp.facts.sites.callee(call)}
+    return min(names) if names else call.func.attr if isinstance(call.func, ast.Attribute) else ""

@@ -14,10 +14,9 @@ from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
 from .context import Amp
-from .halves import ARRAYS, Halves
 from .islands import find_islands
-from .precision import float_of
-from .regions import Regions, in_model_code
+from .outputs import find_casts
+from .regions import Regions
 
 LARGEST_HALF = 65504.0
 LARGEST_BFLOAT16 = 3.3895e38
@@ -28,17 +27,13 @@ SOURCES = {
     "scatter_add": 2, "index_add": 2, "index_copy": 2,
 }  # fmt: skip
 FLOAT32 = {"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"}
-METHODS = {"mm", "bmm", "matmul", "dot", "mv"}
-PRODUCTS = {*(f"torch.{name}" for name in METHODS), "torch.nn.functional.linear", "torch.einsum"}
 BUFFERS = {"torch.zeros", "torch.empty", "torch.ones", "torch.full", "torch.Tensor", "torch.FloatTensor"}
 
 
 def find_leaks(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
     """All edits and declines around regions."""
     under = covered(amp, regions)
-    halves = Halves(amp, frozenset(under))
-    yield from to_numpy(amp, halves)
-    yield from to_products(amp, halves)
+    yield from find_casts(amp, regions, frozenset(under))
     yield from outside_writes(amp, regions)
     for scope in under:
         yield from constants(amp, scope)
@@ -61,67 +56,6 @@ def covered(amp: Amp, regions: Regions) -> list[ast.AST]:
             if isinstance(call, ast.Call):
                 roots += [function for function in amp.facts.sites.local_callees(call) if function.name != "__init__"]
     return list(found)
-
-
-# ---- numpy
-
-
-def to_numpy(amp: Amp, halves: Halves) -> Iterator[Edit]:
-    """`.float()` ahead of `.numpy()`: NumPy has no bfloat16, and its float16 overflows in sums."""
-    for call in amp.facts.sites.calls:
-        if amp.facts.is_editable(call):
-            for source in array_sources(amp, call):
-                yield from float_outputs(amp, moved_back(source), halves)
-
-
-def array_sources(amp: Amp, call: ast.Call) -> list[ast.expr]:
-    """The tensors that a call turns into arrays."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy":
-        return [call.func.value]
-    converts = any(name.startswith(ARRAYS) for name in amp.facts.sites.callee(call))
-    return [item for item in call.args if not isinstance(item, ast.Starred)] if converts else []
-
-
-def moved_back(source: ast.expr) -> ast.expr:
-    """A tensor ahead of `.cpu()`, where a cast is done by the device."""
-    if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "cpu":
-        return source.func.value
-    return source
-
-
-def float_outputs(amp: Amp, node: ast.expr, halves: Halves) -> Iterator[Edit]:
-    """`.float()` where an expression is an output; where it is a parameter that other things are given to, there."""
-    for item in [node] if halves.holds_half(node) else halves.half_arguments(node):
-        yield float_of(amp, item)
-
-
-def to_products(amp: Amp, halves: Halves) -> Iterator[Edit]:
-    """`.float()` for outputs that are multiplied, or given to a layer, outside of the regions: dtypes must match."""
-    for node in amp.facts.tree.parents:
-        operands = product_operands(amp, node)
-        if not operands or not amp.facts.is_editable(node) or halves.is_covered(node) or in_model_code(amp, node):
-            continue
-        for operand in operands:
-            if halves.holds_half(operand):
-                yield float_of(amp, operand)
-
-
-def product_operands(amp: Amp, node: ast.AST) -> list[ast.expr]:
-    """What a matrix product or a layer is given by name."""
-    found: list[ast.expr] = []
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        found = [node.left, node.right]
-    elif isinstance(node, ast.Call):
-        functional = amp.facts.sites.callee(node) & PRODUCTS
-        method = isinstance(node.func, ast.Attribute) and node.func.attr in METHODS and not amp.facts.sites.callee(node)
-        if functional or method or amp.facts.sites.is_forward(node):
-            found = [*node.args, *([node.func.value] if method and isinstance(node.func, ast.Attribute) else [])]
-    return [item for item in found if isinstance(item, (ast.Name, ast.Attribute))]
-
-
-def in_region(amp: Amp, node: ast.AST, regions: Regions) -> bool:
-    """Whether a node lies in a region."""
-    return any(region.holds(amp.facts, node) for region in regions.all)
 
 
 # ---- constants
@@ -213,6 +147,11 @@ def outside_writes(amp: Amp, regions: Regions) -> Iterator[Edit | Finding]:
             found = buffer_write(amp, node)
             if found and not in_region(amp, node, regions) and is_downstream(amp.facts, found[1], memo):
                 yield from buffer_writes(amp, node)
+
+
+def in_region(amp: Amp, node: ast.AST, regions: Regions) -> bool:
+    """Whether a node lies in a region."""
+    return any(region.holds(amp.facts, node) for region in regions.all)
 
 
 def buffer_writes(amp: Amp, scope: ast.AST) -> Iterator[Edit | Finding]:

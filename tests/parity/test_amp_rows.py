@@ -171,6 +171,26 @@ STEPS = {
                 second.backward()
                 other.step()
     """,
+    "distances beside a guarded logarithm": """
+        def entropy(p):
+            return -(p * torch.log(p + 1e-8)).sum(1).mean()
+        for x, y in loader:
+            out = model(x)
+            loss = torch.cdist(out, out).mean() + 0.1 * entropy(torch.softmax(out, 1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """,
+    "probabilities read as arrays": """
+        for x, y in loader:
+            out = model(x)
+            loss = criterion(out, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            probs = torch.softmax(out.detach(), 1)
+            assert abs(probs.cpu().numpy().sum(1) - 1).max() < 1e-6
+    """,
     "sum of a list of losses": """
         for x, y in loader:
             losses = [criterion(model(part), label) for part, label in zip(x.chunk(2), y.chunk(2))]

@@ -43,6 +43,8 @@ def out_of_sight(facts: Facts, value: Value) -> tuple[ast.AST, str] | None:
         return function, f"nothing in this file {missing}: name the script that does"
     for item, stars in ((function.args.vararg, "*"), (function.args.kwarg, "**")):
         if item is not None and item.arg == root.name:
-            reason = f"{function.name}() takes {stars}{item.arg}, which is not followed: give it named parameters"
+            reason = (
+                f"{function.name}() takes {stars}{item.arg}, which cannot be followed here: give it named parameters"
+            )
             return function, reason
     return None

@@ -56,9 +56,7 @@ def unpacked(
     return found
 
 
-def pack_keywords(
-    self: Evaluator, function: FunctionNode, target: ast.arg, node: ast.Call, taken: set[str]
-) -> None:
+def pack_keywords(self: Evaluator, function: FunctionNode, target: ast.arg, node: ast.Call, taken: set[str]) -> None:
     """`**kwargs`, by name."""
     for keyword in node.keywords:
         values = self.state.values.get(keyword.value, NOTHING)

@@ -181,3 +181,52 @@ def test_compile_line_stays_ahead_of_the_scaler_behind_one_statement() -> None:
     after = text_of(run("amp", start + dedent(before)))
     assert after.index("net.compile()") < after.index("GradScaler")
     check_rewrites("amp", start + dedent(before), after)
+
+
+def test_no_scaler_where_a_step_only_unpacks_what_it_is_given() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    def run_step(args):
+        model, opt, x, y = args
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+
+    def main():
+        model = nn.Conv2d(3, 8, 3).cuda()
+        opt = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            run_step((model, opt, x, y))
+
+    main()
+    """
+    text = text_of(run("amp", dedent(source)))
+    assert 'model.parameters())\n    scaler = torch.amp.GradScaler("cuda")\n' in text
+    assert "run_step((model, opt, x, y), scaler)" in text
+
+
+def test_positional_rest_takes_no_scaler() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    def run_step(model, *rest):
+        opt, x, y = rest
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+
+    model = nn.Conv2d(3, 8, 3).cuda()
+
+    def main():
+        opt = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            run_step(model, opt, x, y)
+
+    main()
+    """
+    check_declines("amp", source, "amp.unpacked-arguments")

@@ -191,21 +191,31 @@ class Halves:
                     found.add((value.node, names[index]))
         return frozenset(found)
 
-    def half_arguments(self, node: ast.expr) -> list[ast.expr]:
-        """Where a parameter is given both outputs and other things: the arguments that are outputs."""
+    def half_sources(self, node: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> list[ast.expr]:
+        """Where an expression is an output only at times: the assignments and arguments that are outputs."""
+        if HALF not in self.kinds(node):
+            return []
         root = node
         while isinstance(root, (ast.Call, ast.Attribute, ast.Subscript)):
             root = operand(self.amp, root) or root.func if isinstance(root, ast.Call) else root.value
         found: list[ast.expr] = []
-        for definition in self.amp.facts.state.reaching.get(root, frozenset()):
-            if is_plain(definition) and not self.is_covered(definition):
-                found += self.half_arguments(definition.value)  # type: ignore[attr-defined]
-            if isinstance(definition, FUNCTIONS) and isinstance(root, ast.Name):
-                for call in self.amp.facts.state.callers.get(definition, ()):
-                    argument = self.amp.facts.state.arguments.get((call, definition), {}).get(root.id)
-                    if argument is not None and self.amp.facts.is_editable(call) and self.holds_half(argument):
-                        found.append(argument)
+        for definition in self.amp.facts.state.reaching.get(root, frozenset()) - seen:
+            for source in self.given(definition, root):
+                if self.holds_half(source):
+                    found.append(source)
+                else:
+                    found += self.half_sources(source, seen | {definition})
         return sorted(found, key=position)
+
+    def given(self, definition: ast.AST, root: ast.expr) -> list[ast.expr]:
+        """What an assignment assigns, or what the calls of a function give to a parameter."""
+        if is_plain(definition):
+            return [definition.value]  # type: ignore[attr-defined]
+        if not isinstance(definition, FUNCTIONS) or not isinstance(root, ast.Name):
+            return []
+        calls = [call for call in self.amp.facts.state.callers.get(definition, ()) if self.amp.facts.is_editable(call)]
+        arguments = [self.amp.facts.state.arguments.get((call, definition), {}).get(root.id) for call in calls]
+        return [argument for argument in arguments if argument is not None]
 
 
 def is_plain(definition: ast.AST) -> bool:

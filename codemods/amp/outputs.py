@@ -78,7 +78,7 @@ def array_sources(amp: Amp, call: ast.Call) -> list[ast.expr]:
 
 def float_outputs(node: ast.expr, halves: Halves) -> Iterator[ast.expr]:
     """Where an expression is an output, its places; where it is a parameter that other things are given to, theirs."""
-    for item in [node] if halves.holds_half(node) else halves.half_arguments(node):
+    for item in [node] if halves.holds_half(node) else halves.half_sources(node):
         yield from places(halves, item)
 
 

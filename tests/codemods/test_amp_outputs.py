@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.codemods.amp_setup import SCALED, SETUP
-from tests.codemods.check import check_rewrites, dedent
+from tests.codemods.check import check_rewrites, dedent, run, text_of
 
 LOOP = """
 for x, y in loader:
@@ -189,3 +189,29 @@ for x, a, t in loader:
 """
     )
     check_rewrites("amp", before, after, amp_dtype="bfloat16")
+
+
+def test_output_that_is_one_only_at_times() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    model = nn.Conv2d(3, 3, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        if exported:
+            image = run_exported(x)
+        else:
+            image = model(x)
+    for step in range(3):
+        image = image[0] if step else image
+    save(image[0].clamp(0, 255).numpy())
+    """
+    text = text_of(run("amp", dedent(source), amp_dtype="bfloat16"))
+    assert "image = model(x).float()" in text
+    assert "save(image[0].clamp(0, 255).numpy())" in text

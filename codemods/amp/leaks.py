@@ -9,7 +9,7 @@ from speedpatch.codemod import Finding
 from speedpatch.edits import Around, Edit, Insert, Replace
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.slices import is_downstream
-from speedpatch.facts.state import external_names
+from speedpatch.facts.state import external_names, parameters_of
 from speedpatch.facts.tree import own_nodes
 from speedpatch.facts.values import FUNCTIONS, LOOPS, Constant, FunctionNode, Instance, Pack
 
@@ -292,10 +292,16 @@ def autograd_functions(amp: Amp) -> Iterator[Edit | Finding]:
             )
             return
         device = f'device_type="{amp.device_type}"'
-        yield decorate(
-            amp, forward, f"@{amp.torch('amp.custom_fwd', node)}({device}, cast_inputs={amp.torch('float32', node)})"
-        )
+        cast = "" if calls_what_it_is_given(forward) else f", cast_inputs={amp.torch('float32', node)}"
+        yield decorate(amp, forward, f"@{amp.torch('amp.custom_fwd', node)}({device}{cast})")
         yield decorate(amp, backward, f"@{amp.torch('amp.custom_bwd', node)}({device})")
+
+
+def calls_what_it_is_given(forward: FunctionNode) -> bool:
+    """Whether an autograd function runs other code, as checkpointing does, which keeps the precision around it."""
+    names = set(parameters_of(forward))
+    calls = [node.func for node in ast.walk(forward) if isinstance(node, ast.Call)]
+    return any(isinstance(function, ast.Name) and function.id in names for function in calls)
 
 
 def decorate(amp: Amp, function: FunctionNode, text: str) -> Edit:

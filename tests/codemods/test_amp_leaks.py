@@ -1036,3 +1036,41 @@ def test_output_kept_as_an_attribute() -> None:
     """
     text = text_of(run("amp", dedent(before)))
     assert 'self.out["logits"].detach().float().cpu().numpy(), self.out["label"].cpu().numpy()' in text
+
+
+def test_checkpoint_function_keeps_the_precision_around_it() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    class Checkpoint(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, run, *args):
+            ctx.run, ctx.args = run, args
+            with torch.no_grad():
+                return run(*args)
+
+        @staticmethod
+        def backward(ctx, grad):
+            with torch.enable_grad():
+                out = ctx.run(*ctx.args)
+            return None, *torch.autograd.grad(out, ctx.args, grad)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+
+        def forward(self, x):
+            return Checkpoint.apply(self.conv, x)
+
+    model = Net().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    """
+    text = text_of(run("amp", dedent(source)))
+    assert '@torch.amp.custom_fwd(device_type="cuda")\n    def forward' in text

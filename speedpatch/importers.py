@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from speedpatch.discovery import find_files
@@ -16,18 +18,19 @@ LIMIT = 5000
 
 
 def find_importers(known: Iterable[Path], signatures: Iterable[tuple[Path, str]], script: Path) -> list[Source]:
-    """The files of the project that import a changed module and name one of its changed functions.
+    """The files of the project that import a module and name one of some functions of it.
 
-    `known` are the files of the program itself, `signatures` the changed functions by file and name.
+    `known` are the files of the program itself, `signatures` the functions by file and name; no name stands for any.
     """
     wanted: dict[Path, set[str]] = {}
     for path, name in signatures:
         wanted.setdefault(path.resolve(), set()).add(name)
     own = {path.resolve() for path in known}
-    found = []
+    found: list[Source] = []
     for path in find_files([project_root(script.resolve())]).walked[:LIMIT]:
         if path.resolve() not in own and (source := using(path, wanted)) is not None:
-            found.append(source)
+            shown = source.path if script.is_absolute() else Path(os.path.relpath(source.path))
+            found.append(replace(source, path=shown))
     return found
 
 

@@ -140,9 +140,19 @@ def passed_on(halves: Halves, name: str, base: ast.expr, seen: Seen) -> list[ast
 
 def all_ahead(halves: Halves, nodes: list[ast.expr], seen: Seen) -> list[ast.expr]:
     """For all of several expressions, if there is anything to go ahead of in one of them."""
-    if not any(ahead(halves, node, seen) for node in nodes):
+    if not any(rounds(halves, node, seen) for node in nodes):
         return []
     return [place for node in nodes for place in places(halves, node, seen)]
+
+
+def rounds(halves: Halves, node: ast.expr, seen: Seen) -> bool:
+    """Whether more than a sum or product is computed on the way to an expression."""
+    inside = list(ast.walk(node))
+    found = ahead(halves, node, seen)
+    named = any(place not in inside for place in found)
+    return named or (
+        bool(found) and any(isinstance(item, ast.Call) and last_name(halves.amp, item) in COMPUTING for item in inside)
+    )
 
 
 def ahead_of_names(halves: Halves, node: ast.expr, seen: Seen) -> list[ast.expr]:

@@ -66,6 +66,12 @@ for x, y in loader:
         pytest.param("a = (255 * out + 1).numpy()", "a = (255 * out.float() + 1).numpy()", id="arithmetic"),
         pytest.param("a = (out - out).numpy()", "a = (out - out).float().numpy()", id="arithmetic of two outputs"),
         pytest.param(
+            "a = (2 * out + 3 * out).numpy()", "a = (2 * out + 3 * out).float().numpy()", id="a sum of products"
+        ),
+        pytest.param(
+            "a = (out - out.tanh()).numpy()", "a = (out.float() - out.float().tanh()).numpy()", id="one side computes"
+        ),
+        pytest.param(
             "a = (1 - torch.sigmoid(out)).cpu().numpy()",
             "a = (1 - torch.sigmoid(out.float())).cpu().numpy()",
             id="complement of a probability",
@@ -113,6 +119,18 @@ def test_helper_that_also_gets_labels_computes() -> None:
         SETUP + helper + LOOP + "    rows.append((array(out), array(y)))\n",
         SCALED + helper + SCALED_LOOP + "    rows.append((array(out.float()), array(y)))\n",
     )
+
+
+def test_helper_that_takes_indices_of_what_it_gets() -> None:
+    helper = "\ndef best(t):\n    t = t.detach()\n    return torch.max(t[:3], 1)[1].cpu().numpy()\n"
+    reads = "    rows.append((best(out), best(y)))\n"
+    check_rewrites("amp", SETUP + helper + LOOP + reads, SCALED + helper + SCALED_LOOP + reads)
+
+
+def test_helper_that_narrows_what_it_gets_in_a_loop() -> None:
+    helper = "\ndef array(t):\n    for i in range(3):\n        t = t[1:]\n    return t.cpu().numpy()\n"
+    reads, casts = "    rows.append((array(out), array(y)))\n", "    rows.append((array(out.float()), array(y)))\n"
+    check_rewrites("amp", SETUP + helper + LOOP + reads, SCALED + helper + SCALED_LOOP + casts)
 
 
 STEP = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from speedpatch.facts.modules import Modules
 from speedpatch.facts.preparation import Preparation
 from speedpatch.facts.setup import SetUp
 from speedpatch.facts.sites import Backward
-from speedpatch.facts.values import FUNCTIONS, FunctionNode, Value
+from speedpatch.facts.values import Value
 
 
 @dataclass(frozen=True)
@@ -29,45 +28,31 @@ class Compile:
 
     # ---- the code that a run of the script may reach
 
-    @cached_property
+    @property
     def scopes(self) -> frozenset[ast.AST]:
-        """All of the script, and what it calls elsewhere."""
-        script = self.facts.script.tree
-        return self.reached([script, *(node for node in ast.walk(script) if isinstance(node, FUNCTIONS))])
-
-    @cached_property
-    def outgoing(self) -> dict[ast.AST, list[FunctionNode]]:
-        """What the code of each scope calls."""
-        found: dict[ast.AST, list[FunctionNode]] = defaultdict(list)
-        for call, callees in self.facts.sites.reached.items():
-            found[self.facts.tree.scope(call)] += callees
-        return found
-
-    def reached(self, scopes: Iterable[ast.AST]) -> frozenset[ast.AST]:
-        """Scopes, and those of what they call."""
-        stack, found = list(scopes), set[ast.AST]()
-        while stack:
-            scope = stack.pop()
-            if scope not in found:
-                found.add(scope)
-                stack += self.outgoing.get(scope, ())
-        return frozenset(found)
+        """The functions and modules of that code."""
+        return self.facts.sites.live
 
     def functions_below(self, node: ast.AST) -> frozenset[ast.AST]:
         """The functions that run while a node does."""
-        calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-        return self.reached(callee for call in calls for callee in self.facts.sites.local_callees(call))
+        stack: list[ast.AST] = [node]
+        found: set[ast.AST] = set()
+        while stack:
+            for call in ast.walk(stack.pop()):
+                callees = self.facts.sites.local_callees(call) if isinstance(call, ast.Call) else []
+                stack += [callee for callee in callees if callee not in found]
+                found.update(callees)
+        return frozenset(found)
 
-    @cached_property
+    @property
     def calls(self) -> tuple[ast.Call, ...]:
         """The calls in that code."""
-        return tuple(call for call in self.facts.sites.calls if self.facts.tree.scope(call) in self.scopes)
+        return self.facts.sites.calls
 
     @cached_property
     def backwards(self) -> tuple[Backward, ...]:
         """The backward passes in that code, those of the script first."""
-        found = [site for site in self.facts.sites.backwards if self.facts.tree.scope(site.call) in self.scopes]
-        return tuple(sorted(found, key=lambda site: not self.facts.in_script(site.call)))
+        return tuple(sorted(self.facts.sites.backwards, key=lambda site: not self.facts.in_script(site.call)))
 
     def in_training_loop(self, node: ast.AST) -> bool:
         """Whether a node runs again while its program trains: in a loop that trains, or called from one."""

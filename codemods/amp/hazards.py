@@ -11,7 +11,7 @@ from speedpatch.facts.origins import out_of_sight
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
 from speedpatch.facts.tree import own_nodes
-from speedpatch.facts.values import LOOPS, Constant, External, Instance, Values
+from speedpatch.facts.values import LOOPS, Constant, External, Instance, Parameter, Value, Values
 
 from .context import Amp
 from .gradients import follows_gradients
@@ -114,7 +114,7 @@ def custom_optimizers(amp: Amp) -> Iterator[Finding]:
     """Optimizers of unknown make, or that step in ways of their own."""
     for step in amp.facts.sites.steps:
         for value in step.values:
-            if isinstance(value, Constant):
+            if isinstance(value, Constant) or is_kept_by_trainer(amp, value):
                 continue
             if not isinstance(value, Instance):
                 unknown = "where this optimizer is built is not in the program: patch the script that builds it"
@@ -130,6 +130,14 @@ def custom_optimizers(amp: Amp) -> Iterator[Finding]:
                 break
     for call in amp.facts.sites.attribute_calls("first_step", "second_step"):
         yield amp.declined("custom-optimizer", call, f"the optimizer steps by {call.func.attr}(): {BFLOAT16}")  # type: ignore[attr-defined]
+
+
+def is_kept_by_trainer(amp: Amp, value: Value) -> bool:
+    """Whether an optimizer comes in through the constructor of a class that nothing here makes, as of a library."""
+    if not isinstance(value, Parameter) or value.function.name != "__init__":
+        return False
+    owner = amp.facts.tree.owner(value.function)
+    return owner is not None and not amp.facts.state.callers.get(value.function)
 
 
 def known_optimizer(amp: Amp, value: Instance) -> bool:

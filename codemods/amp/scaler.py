@@ -13,7 +13,7 @@ from speedpatch.facts.tree import position
 from speedpatch.facts.values import Constant, Instance, Value
 
 from .context import Amp
-from .enabled import test_at
+from .enabled import path_binders, test_at
 
 
 def find_reach(amp: Amp, nodes: Iterable[ast.AST]) -> Reach | Finding:
@@ -71,7 +71,7 @@ def stepped(amp: Amp) -> frozenset[Value]:
 
 def behind_device(amp: Amp, home: Home, reach: Reach, sites: list[ast.AST]) -> Home:
     """A home further down, where the device is known by then and nothing has needed the scaler yet."""
-    if amp.device.kind not in ("object", "flag") or home.before or test_at(amp, home.scope, home.anchor, after=True):
+    if amp.device.kind not in ("object", "flag") or home.before or known_behind(amp, home, home.anchor):
         return home
     tree = amp.facts.tree
     needs = [*sites, *(edit.call for edit in reach.edits if isinstance(edit, AddArgument)), *kept_states(amp)]
@@ -79,9 +79,16 @@ def behind_device(amp: Amp, home: Home, reach: Reach, sites: list[ast.AST]) -> H
     for statement in block[block.index(home.anchor) + 1 :]:
         if any(tree.lift(node, [statement]) is not None for node in needs):
             break
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and test_at(amp, home.scope, statement, after=True):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and known_behind(amp, home, statement):
             return replace(home, anchor=statement)
     return home
+
+
+def known_behind(amp: Amp, home: Home, statement: ast.stmt) -> bool:
+    """Whether the scope of a home can ask for the device behind a statement, and has set what it asks by then."""
+    test = test_at(amp, home.scope, statement, after=True)
+    setting = path_binders(amp, test, home.scope) if test is not None else []
+    return test is not None and (not setting or any(position(item) <= position(statement) for item in setting))
 
 
 def kept_states(amp: Amp) -> list[ast.Call]:

@@ -564,3 +564,44 @@ def test_scaler_waits_for_the_device() -> None:
     text = text_of(run("amp", dedent(before)))
     line = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
     assert line + 'scaler = torch.amp.GradScaler("cuda", enabled=device.type == "cuda")\n' in text
+
+
+def test_trainer_that_nothing_here_makes() -> None:
+    before = """
+    import torch
+
+    class Trainer:
+        def __init__(self, model, optimizer):
+            self.optimizer = optimizer
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+            self.model = model.to(self.device)
+
+        def fit(self, loader):
+            self.model.train()
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
+                loss.backward()
+                self.optimizer.step()
+    """
+    after = """
+    import torch
+
+    class Trainer:
+        def __init__(self, model, optimizer):
+            self.optimizer = optimizer
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+            self.scaler = torch.amp.GradScaler("cuda", enabled=self.device == "cuda")
+            self.model = model.to(self.device)
+
+        def fit(self, loader):
+            self.model.train()
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16, enabled=self.device == "cuda"):
+                    loss = torch.nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+    """
+    check_rewrites("amp", before, after)

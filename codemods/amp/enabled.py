@@ -79,8 +79,11 @@ class Enabled:
         assert self.reach is not None
         if not isinstance(home.scope, ast.Module) or scope is home.scope:
             return self.reach.direct_from(home, scope) is not None
-        root = self.amp.device.node and test_root(self.amp.facts.text(self.amp.device.node))
-        local = root in self.amp.facts.state.scopes.get(scope, {})
+        facts = self.amp.facts
+        if facts.tree.module(scope) is not facts.tree.module(home.scope):
+            return False
+        root = self.amp.device.node and test_root(facts.text(self.amp.device.node))
+        local = root in facts.state.scopes.get(scope, {})
         return home.anchor in home.scope.body and not local
 
     def define_in(self, scope: Scope, before: ast.stmt) -> None:

@@ -11,7 +11,17 @@ from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.facts import Facts
 from speedpatch.facts.state import parameters_of
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import FUNCTIONS, Constant, External, FunctionNode, Instance, Member, Value, Values
+from speedpatch.facts.values import (
+    FUNCTIONS,
+    Constant,
+    External,
+    FunctionNode,
+    Instance,
+    LocalModule,
+    Member,
+    Value,
+    Values,
+)
 
 Kind = Literal["cpu", "cuda", "flag", "object", "unknown"]
 
@@ -243,7 +253,7 @@ def device_expression(facts: Facts, device: Device, scope: ast.Module | Function
     """How code of `scope`, just before `before`, can spell the program's device: a name or path bound by then."""
     if device.node is None:
         return None
-    for name in [*moved_to(facts, scope), *candidates(facts, device, scope)]:
+    for name in [*moved_to(facts, scope), *candidates(facts, device, scope), *kept_in(facts, device, scope, before)]:
         root = name.split(".")[0]
         if bound_before(facts, root, scope, before):
             return name
@@ -277,6 +287,24 @@ def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -
                 yield name
 
 
+def kept_in(facts: Facts, device: Device, scope: ast.Module | FunctionNode, before: ast.AST) -> Iterator[str]:
+    """The attributes that a scope has surely put the device into by then, as in `args.device = ...`."""
+    for node in ast.walk(scope):
+        if (
+            not isinstance(node, ast.Assign)
+            or facts.tree.scope(node) is not scope
+            or position(node) >= position(before)
+        ):
+            continue
+        values = facts.values(node.value)
+        if not values or values - device.values or facts.tree.lift(before, facts.tree.block(node)) in (None, node):
+            continue
+        for path in filter(None, map(dotted, node.targets)):
+            rebound = map(position, binders(facts, path.split(".")[0], scope))
+            if "." in path and not any(position(node) < place < position(before) for place in rebound):
+                yield path
+
+
 def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, before: ast.AST) -> bool:
     """Whether a name has surely been bound when control reaches `before` in `scope`."""
     if name in facts.state.scopes.get(scope, {}) or scope in facts.tree.roots:
@@ -294,7 +322,8 @@ def bound_before(facts: Facts, name: str, scope: ast.Module | FunctionNode, befo
     outer = [
         up
         for up in facts.tree.above(scope)
-        if not isinstance(up, ast.ClassDef) and name in facts.state.scopes.get(up, {})
+        if not isinstance(up, ast.ClassDef)
+        and (name in facts.state.scopes.get(up, {}) or (up in facts.tree.roots and any(binders(facts, name, up))))
     ]
     return bool(outer)
 
@@ -309,3 +338,16 @@ def binders(facts: Facts, name: str, scope: ast.AST) -> Iterator[ast.stmt]:
             and facts.tree.scope(node) is scope
         ) or (isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) == name):
             yield facts.tree.statement(node)
+        elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and brings(facts, node, name, scope):
+            yield node
+
+
+def brings(facts: Facts, star: ast.ImportFrom, name: str, scope: ast.AST) -> bool:
+    """Whether `from module import *` binds a name, as far as the module is one of the program's."""
+    last = (star.module or "").split(".")[-1]
+    for value in facts.state.heap.get((scope, "*"), frozenset()):
+        module = facts.tree.modules[value.index] if isinstance(value, LocalModule) else None
+        path = module.source.path if module is not None else None
+        if module is not None and path is not None and last in (path.stem, path.parent.name):
+            return name in facts.state.scopes[module.tree] and not name.startswith("_")
+    return False

@@ -591,14 +591,15 @@ def test_trainer_that_nothing_here_makes() -> None:
         def __init__(self, model, optimizer):
             self.optimizer = optimizer
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
-            self.scaler = torch.amp.GradScaler("cuda", enabled=self.device == "cuda")
+            self.use_amp = self.device == "cuda"
+            self.scaler = torch.amp.GradScaler("cuda", enabled=self.use_amp)
             self.model = model.to(self.device)
 
         def fit(self, loader):
             self.model.train()
             for x, y in loader:
                 self.optimizer.zero_grad()
-                with torch.autocast("cuda", dtype=torch.float16, enabled=self.device == "cuda"):
+                with torch.autocast("cuda", dtype=torch.float16, enabled=self.use_amp):
                     loss = torch.nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
                 self.scaler.scale(loss).backward()
                 self.scaler.step(self.optimizer)

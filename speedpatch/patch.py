@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 from speedpatch.checks import check
@@ -48,11 +49,13 @@ class Round:
     outcomes: tuple[Outcome, ...] = ()
 
 
-def patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Options) -> Result:
+def patch(
+    sources: Sequence[Source], codemods: Iterable[Codemod], options: Options, frozen: frozenset[Path] = frozenset()
+) -> Result:
     """Apply codemods to one program, stage by stage, and check what comes out.
 
-    `sources[0]` is the script; the others are local modules that it imports, read for their facts. A failed
-    check leaves every file of the program as it was and is told in `FileResult.error`.
+    `sources[0]` is the script; the others are local modules that it imports. Those in `frozen` are read for their
+    facts only. A failed check leaves every file of the program as it was and is told in `FileResult.error`.
     """
     script = sources[0]
     try:

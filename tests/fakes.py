@@ -49,7 +49,9 @@ CODEMODS = {
 }
 
 
-def fake_patch(sources: Sequence[Source], codemods: Iterable[Codemod], options: Options) -> Result:
+def fake_patch(
+    sources: Sequence[Source], codemods: Iterable[Codemod], options: Options, frozen: frozenset[Path] = frozenset()
+) -> Result:
     """Add `# NAME` for every codemod, unless the text says otherwise."""
     script = sources[0]
     obey(script)

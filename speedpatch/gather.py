@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speedpatch.discovery import find_files
-from speedpatch.read import mentions_torch
+from speedpatch.errors import SourceError
+from speedpatch.program import read_program
+from speedpatch.read import mentions_torch, source_from_bytes
 from speedpatch.run import STDIN, Job, Report, load, run_job, run_jobs, without_torch
 from speedpatch.selection import Request, Selection, select
+from speedpatch.sources import Source
 
 PROGRESS_FROM = 20
 
@@ -35,8 +38,9 @@ def gather(paths: Iterable[Path], request: Request, follow: bool = True, describ
     for path, is_named in [*((path, True) for path in found.given), *((path, False) for path in found.walked)]:
         selection = select(request, Path(os.path.abspath(path.parent)))
         loaded = load(path, selection.names)
-        if isinstance(loaded, bytes):
-            jobs[len(reports)] = replace(make_job(path, loaded, selection, follow), describe=describe)
+        if isinstance(loaded, Source):
+            job = make_job(read_program(loaded, follow), selection)
+            jobs[len(reports)] = replace(job, describe=describe)
             reports.append(None)
         elif loaded.error is None and not is_named:
             skipped += 1
@@ -44,20 +48,24 @@ def gather(paths: Iterable[Path], request: Request, follow: bool = True, describ
             reports.append(loaded)
     with progress(len(jobs)) as seen:
         done = dict(zip(jobs, run_jobs(list(jobs.values()), seen), strict=True))
+    done = {index: replace(report, job=jobs[index]) for index, report in done.items()}
     return Gathered(tuple(report or done[index] for index, report in enumerate(reports)), skipped)
 
 
 def gather_stdin(raw: bytes, request: Request) -> Report:
     """Patch what comes in on standard input."""
     selection = select(request, Path.cwd())
-    job = make_job(STDIN, raw, selection, follow=False)
-    report = run_job(job) if mentions_torch(raw) else without_torch(STDIN, selection.names)
-    return replace(report, job=job)
+    if not mentions_torch(raw):
+        return without_torch(STDIN, selection.names)
+    try:
+        return run_job(make_job((source_from_bytes(STDIN, raw),), selection))
+    except SourceError as error:
+        return Report(STDIN, error=str(error))
 
 
-def make_job(path: Path, raw: bytes, selection: Selection, follow: bool) -> Job:
-    """What is to be done with one file."""
-    return Job(path, selection.names, selection.options, follow, raw, selection.others)
+def make_job(program: tuple[Source, ...], selection: Selection) -> Job:
+    """What is to be done with one program."""
+    return Job(program, selection.names, selection.options, selection.others)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Patch files, each as the script of its own program; a failure of one never stops the others."""
+"""Patch programs; a failure of one never stops the others."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from speedpatch import registry
 from speedpatch.codemod import Codemod, Options, Outcome, Status
-from speedpatch.errors import SourceError
+from speedpatch.errors import PatchError, SourceError
 from speedpatch.read import NOTEBOOK, explain, mentions_torch, read_bytes, source_from_bytes
+from speedpatch.sources import Rewrite, Source
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from speedpatch.patch import FileResult
-    from speedpatch.sources import Source
+    from speedpatch.patch import Result
 
 POOL_FROM = 12
 STDIN = Path("-")
@@ -27,53 +27,71 @@ STDIN = Path("-")
 
 @dataclass(frozen=True)
 class Job:
-    """One file and what is asked of it; `others` are codemods of which only the names that would apply are told.
+    """One program, its script first, and what is asked of it; files in `frozen` are read, but never edited.
 
-    `describe`: say what the program is made of as well.
+    `others` are codemods of which only the names that would apply are told; `describe`: say what it is made of too.
     """
 
-    path: Path
+    program: tuple[Source, ...] = field(repr=False)
     names: tuple[str, ...]
     options: Options = field(default_factory=Options)
-    follow: bool = True
-    raw: bytes = field(default=b"", repr=False)
     others: tuple[str, ...] = ()
     describe: bool = False
+    frozen: frozenset[Path] = frozenset()
+
+    @property
+    def path(self) -> Path:
+        """The script."""
+        return self.program[0].path
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of one file: `after` is set when there is something to write, `error` when the file failed."""
+    """What became of one program: `files` are those to be written, `error` is set when it failed."""
 
     path: Path
     outcomes: tuple[Outcome, ...] = ()
-    before: Source | None = None
-    after: Source | None = None
+    files: tuple[Rewrite, ...] = ()
     error: str | None = None
     others: tuple[str, ...] = ()
     description: tuple[str, ...] = ()
-    job: Job | None = None
+    job: Job | None = field(default=None, repr=False)
 
     @property
     def changed(self) -> bool:
-        """Whether the patched file differs."""
-        return self.after is not None
+        """Whether there is something to write."""
+        return bool(self.files)
 
     def failed(self, error: str) -> Report:
-        """The same file, left as it was."""
+        """The same program, left as it was."""
         kept = tuple(outcome for outcome in self.outcomes if outcome.status != "applied")
-        return replace(self, outcomes=kept, after=None, error=error)
+        return replace(self, outcomes=kept, files=(), error=error)
 
 
-def load(path: Path, names: Sequence[str]) -> Report | bytes:
-    """The bytes of a file that is worth a look, else what there is to say of it."""
+def rewrites(reports: Iterable[Report]) -> list[Rewrite]:
+    """Every file that changes, once, from what it holds on the disk to its last state."""
+    files: dict[str, Rewrite] = {}
+    for report in reports:
+        for file in report.files:
+            known = files.setdefault(real(file.path), file)
+            files[real(file.path)] = replace(known, after=file.after)
+    return list(files.values())
+
+
+def real(path: Path) -> str:
+    """What tells whether two paths are the same file."""
+    return os.path.realpath(path)
+
+
+def load(path: Path, names: Sequence[str]) -> Report | Source:
+    """A file that is worth a look, else what there is to say of it."""
     try:
         if path.suffix == ".ipynb" and path.is_file():
             return Report(path, tuple(outcome(name, "declined", "notebook", path, NOTEBOOK) for name in names))
         raw = read_bytes(path)
+        return source_from_bytes(path, raw) if mentions_torch(raw) else without_torch(path, names)
     except SourceError as error:
         return Report(path, error=str(error))
-    return raw if mentions_torch(raw) else without_torch(path, names)
 
 
 def without_torch(path: Path, names: Sequence[str]) -> Report:
@@ -132,46 +150,45 @@ def run_alone(job: Job) -> Report:
 
 
 def run_job(job: Job) -> Report:
-    """Patch one file; whatever goes wrong becomes the report's error."""
+    """Patch one program; whatever goes wrong becomes the report's error."""
     try:
-        source = source_from_bytes(job.path, job.raw)
-        return run_source(source, job)
-    except SourceError as error:
-        return Report(job.path, error=str(error))
+        return run_program(job)
+    except (SourceError, PatchError) as error:
+        return Report(job.path, error=with_path(str(error), job.path))
     except RecursionError:
         return Report(job.path, error=f"{job.path}: nested too deeply to be analysed")
     except Exception as error:
         return Report(job.path, error=f"{job.path}: {internal(error)}")
 
 
-def run_source(source: Source, job: Job) -> Report:
-    """Patch the program whose script this is."""
+def run_program(job: Job) -> Report:
+    """Patch a program; the files that come out can be written."""
     from speedpatch.patch import patch
-    from speedpatch.program import read_program
 
-    alone = not job.follow or job.path == STDIN
-    program = [source] if alone else [source, *read_program(source)[1:]]
-    result = patch(program, chosen(job.names), job.options)
-    file = next(file for file in result.files if file.before.path == source.path)
-    report = replace(report_of(file, result.outcomes), job=job)
+    result = patch(job.program, chosen(job.names), job.options, job.frozen)
+    report = report_of(job.path, result)
     if report.error is None and job.others:
-        further = patch(program, chosen(job.others), job.options)
+        further = patch(job.program, chosen(job.others), job.options, job.frozen)
         report = replace(report, others=applied_names(further.outcomes))
     if report.error is None and job.describe:
         from speedpatch.describe import describe_program
 
-        report = replace(report, description=describe_program(program))
+        report = replace(report, description=describe_program(job.program))
     return report
 
 
-def report_of(file: FileResult, outcomes: Iterable[Outcome]) -> Report:
-    """The part of a result that is about the script."""
-    path = str(file.before.path)
-    report = Report(file.before.path, tuple(outcomes), file.before, file.after if file.changed else None)
-    if file.error is None:
-        return report
-    reason = file.error.removeprefix(f"{path}: ")
-    return report.failed(reason if reason.startswith(f"{path}:") else f"{path}: {reason}")
+def report_of(path: Path, result: Result) -> Report:
+    """A result in words, with what is to be written."""
+    files = tuple(Rewrite(file.before, file.after) for file in result.files if file.changed)
+    error = next((file.error for file in result.files if file.error is not None), None)
+    report = Report(path, result.outcomes, files)
+    return report if error is None else report.failed(with_path(error, path))
+
+
+def with_path(message: str, path: Path) -> str:
+    """A message that begins with the file that it is about, the script when it names none."""
+    reason = message.removeprefix(f"{path}: ")
+    return reason if reason.startswith(f"{path}:") else f"{path}: {reason}"
 
 
 def chosen(names: Iterable[str]) -> list[Codemod]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from speedpatch.codemod import Outcome
 from speedpatch.difference import Change, diff_of, name_of
-from speedpatch.run import STDIN, Report
+from speedpatch.run import STDIN, Report, rewrites
+from speedpatch.sources import Rewrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,18 +48,16 @@ def complain(line: str) -> None:
     say(f"speedpatch: {line}", STYLES["failed"], sys.stderr)
 
 
-def change_of(report: Report) -> Change:
+def change_of(file: Rewrite) -> Change:
     """What happens to a file, under its name relative to here."""
-    assert report.before is not None
-    name = "stdin" if report.path == STDIN else name_of(report.path.resolve(), Path.cwd().resolve())
-    after = report.after or report.before
-    return Change(name, report.before.raw, after.encode())
+    name = "stdin" if file.path == STDIN else name_of(file.path.resolve(), Path.cwd().resolve())
+    return Change(name, file.before.encode(), file.after.encode())
 
 
-def print_diff(changes: Iterable[Change]) -> None:
+def print_diff(files: Iterable[Rewrite]) -> None:
     """The diff for `git apply`, byte for byte; on a terminal for reading, in colours."""
-    for change in changes:
-        diff = diff_of(change)
+    for file in files:
+        diff = diff_of(change_of(file))
         if not sys.stdout.isatty():
             sys.stdout.flush()
             sys.stdout.buffer.write(diff)
@@ -70,11 +69,18 @@ def print_diff(changes: Iterable[Change]) -> None:
 
 def print_outcomes(reports: Sequence[Report], file: TextIO | None = None, verb: str = "applied") -> None:
     """One line for everything that was asked for; of many files, only what needs an eye."""
+    told: set[Outcome] = set()
     for report in reports:
-        for outcome in sorted(report.outcomes, key=lambda outcome: outcome.line):
-            if outcome.status != "not_applicable" or len(reports) <= FEW:
+        for outcome in in_order(report):
+            if outcome not in told and (outcome.status != "not_applicable" or len(reports) <= FEW):
                 say(line_of(outcome, verb), STYLES[outcome.status], file)
+            told.add(outcome)
     print_errors(reports)
+
+
+def in_order(report: Report) -> list[Outcome]:
+    """The outcomes of a program by their places, those in its script first."""
+    return sorted(report.outcomes, key=lambda outcome: (outcome.path != str(report.path), outcome.path, outcome.line))
 
 
 def print_errors(reports: Iterable[Report]) -> None:
@@ -94,7 +100,7 @@ def line_of(outcome: Outcome, verb: str = "applied") -> str:
 
 def print_sum(reports: Sequence[Report], skipped: int, verb: str, file: TextIO | None = None) -> None:
     """What happened in all, and what else could be asked for."""
-    changed = sum(report.changed for report in reports)
+    changed = len(rewrites(reports))
     failed = sum(report.error is not None for report in reports)
     parts = [f"{count(changed, 'file')} {verb}"]
     parts += [f"{count(failed, 'file')} failed"] if failed else []

@@ -184,6 +184,50 @@ class TestActions:
         assert "reverse patch" not in done.out
 
 
+class TestPrograms:
+    """A script and the local modules that are patched with it."""
+
+    @pytest.fixture(autouse=True)
+    def program(self, folder: Path) -> None:
+        """A script in a folder, and a module that is patched with it."""
+        lay("src/train.py", b"import torch\nimport engine\n"), lay("src/engine.py", b"# SHARED\n")
+
+    def test_all_files_are_shown_and_written(self, run: Run) -> None:
+        done = run("apply", "src/train.py", "--amp")
+        assert done.out.count("--- a/src/train.py\n") == done.out.count("--- a/src/engine.py\n") == 1
+        assert "2 files would change" in done.err
+        done = run("apply", "src/train.py", "--amp", "--yes")
+        assert "2 files changed\nto undo: speedpatch revert PATH... (the" in done.out
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n# amp float16\n"
+        assert Path("src/train.py").read_bytes() == b"import torch\nimport engine\n# amp float16\n"
+        assert run("apply", "src/train.py", "--amp", "--check").code == 0
+        assert run("revert", "src").out == "src/engine.py: reverted\nsrc/train.py: reverted\n"
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n"
+
+    def test_a_change_of_a_module_alone_counts(self, run: Run) -> None:
+        lay("src/train.py", b"import torch, engine\n# SHELL\n")
+        assert run("apply", "src/train.py", "--amp", "--check").code == 1
+        assert json.loads(run("apply", "src/train.py", "--amp", "--json").out)["files"] == [
+            {"path": "src/train.py", "changed": False, "error": None},
+            {"path": "src/engine.py", "changed": True, "error": None},
+        ]
+
+    def test_without_following_only_the_script_changes(self, run: Run) -> None:
+        run("apply", "src/train.py", "--amp", "--yes", "--no-follow")
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n"
+        assert Path("src/train.py").read_bytes().endswith(b"# amp float16\n")
+
+    def test_all_are_written_or_none(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("engine.py"))
+        lay("other.py")
+        done = run("apply", "src/train.py", "other.py", "--amp", "--yes")
+        assert done.code == 123
+        assert done.err == "speedpatch: src/engine.py: cannot be written: permission denied, the file is as it was\n"
+        assert Path("src/train.py").read_bytes() == b"import torch\nimport engine\n"
+        assert Path("other.py").read_bytes() == AMP
+        assert "1 file changed, 1 file failed" in done.out
+
+
 class TestStdin:
     """`-` as an editor's filter."""
 

@@ -14,6 +14,7 @@ from speedpatch.config import UsageError
 from speedpatch.errors import SourceError
 from speedpatch.gather import Gathered, gather, gather_stdin
 from speedpatch.machine import to_json, to_sarif
+from speedpatch.recover import recover
 from speedpatch.run import STDIN, Report, applied_names, internal, rewrites, run_job
 from speedpatch.selection import Request
 from speedpatch.sources import Rewrite
@@ -23,6 +24,7 @@ from speedpatch.undo import keep_patch
 from speedpatch.write import write_sources
 
 CHANGES, DECLINED, FAILED = 1, 3, 123
+FEW = 4
 STAGES: tuple[str, ...] = Stage.__args__  # type: ignore[attr-defined]
 
 
@@ -40,11 +42,13 @@ def apply(paths: Sequence[Path], request: Request, output: Output, follow: bool 
     """Patch everything under the paths; the exit code."""
     if STDIN in paths:
         return apply_to_stdin(paths, request, output)
-    gathered = gather(paths, request, follow)
     asks = output.action == "show" and output.form == "text" and sys.stdin.isatty() and sys.stdout.isatty()
+    if output.interactive and not asks:
+        raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
+    if asks or output.action == "write":
+        recover()
+    gathered = gather(paths, request, follow)
     if output.interactive:
-        if not asks:
-            raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
         gathered = replace(gathered, reports=tuple(map(ask_by_stage, gathered.reports)))
     elif asks:
         return apply_asking(gathered, output)
@@ -204,7 +208,7 @@ def tell_written(gathered: Gathered) -> None:
     print_sum(gathered.reports, gathered.skipped, "changed")
     if gathered.patch:
         changed = [str(file.path) for file in rewrites(gathered.reports)]
-        what = changed[0] if len(changed) == 1 else "PATH..."
+        what = " ".join(changed) if len(changed) <= FEW else "PATH..."
         say(f"to undo: speedpatch revert {what} (the reverse patch is {gathered.patch})")
 
 

@@ -172,15 +172,27 @@ class TestActions:
         assert "1 file changed, 1 file failed" in done.out
         assert run("revert", ".").out == "other.py: reverted\n"
 
-    def test_a_full_disk_leaves_everything_as_it_was(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("calls", "message"),
+        [
+            pytest.param(1, "the way back cannot be kept (no space left on device), nothing written", id="at once"),
+            pytest.param(2, "train.py: cannot be written: no space left on device, the file is as it was", id="later"),
+        ],
+    )
+    def test_a_full_disk_leaves_everything_as_it_was(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, calls: int, message: str
+    ) -> None:
+        left = iter(range(1, calls))
+
         def fail(*_: object) -> None:
-            raise OSError(28, "No space left on device")
+            if next(left, None) is None:
+                raise OSError(28, "No space left on device")
 
         script = lay("train.py")
         monkeypatch.setattr(os, "fsync", fail)
         done = run("apply", "train.py", "--amp", "--yes")
         assert (done.code, script.read_bytes()) == (123, SCRIPT)
-        assert "train.py: cannot be written: no space left on device, the file is as it was" in done.err
+        assert message in done.err
         assert "reverse patch" not in done.out
 
 
@@ -197,7 +209,7 @@ class TestPrograms:
         assert done.out.count("--- a/src/train.py\n") == done.out.count("--- a/src/engine.py\n") == 1
         assert "2 files would change" in done.err
         done = run("apply", "src/train.py", "--amp", "--yes")
-        assert "2 files changed\nto undo: speedpatch revert PATH... (the" in done.out
+        assert "2 files changed\nto undo: speedpatch revert src/train.py src/engine.py (the" in done.out
         assert Path("src/engine.py").read_bytes() == b"# SHARED\n# amp float16\n"
         assert Path("src/train.py").read_bytes() == b"import torch\nimport engine\n# amp float16\n"
         assert run("apply", "src/train.py", "--amp", "--check").code == 0
@@ -539,6 +551,22 @@ class TestRevert:
         done = run("revert", "train.py")
         assert (done.code, script.read_bytes()) == (123, b"mine\n")
         assert "was changed since speedpatch wrote it, nothing written: try `git apply --3way " in done.err
+
+    def test_names_what_was_written_with_it(self, run: Run) -> None:
+        lay("train.py", b"import torch, engine\n"), lay("engine.py", b"# SHARED\n")
+        assert "to undo: speedpatch revert train.py engine.py (" in run("apply", "train.py", "--amp", "--yes").out
+        done = run("revert", "train.py")
+        assert done.out.startswith("train.py: reverted\nwritten by the same run, and left as they are: engine.py (sp")
+        assert run("revert", "engine.py").out == "engine.py: reverted\n"
+
+    def test_several_files_that_cannot_all_be_written(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        scripts = [lay("a.py"), lay("b.py")]
+        run("apply", ".", "--amp", "--yes")
+        monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("a.py"))
+        done = run("revert", ".")
+        assert (done.code, done.out) == (123, "b.py: reverted\n")
+        assert "a.py: cannot be written: permission denied" in done.err
+        assert [script.read_bytes() for script in scripts] == [AMP, SCRIPT]
 
     def test_nothing_to_revert(self, run: Run) -> None:
         lay("train.py")

@@ -43,7 +43,7 @@ class Ignore:
 
 
 def find_files(paths: Iterable[Path]) -> Found:
-    """Every file once: those given by name as they are, and the .py files under each folder."""
+    """Every file once: those given by name as they are, and the scripts and notebooks under each folder."""
     given: list[Path] = []
     walked: list[Path] = []
     errors: list[SourceError] = []
@@ -59,14 +59,14 @@ def find_files(paths: Iterable[Path]) -> Found:
 
 
 def walk(folder: Path, errors: list[SourceError]) -> Iterator[Path]:
-    """The .py files under a folder in a stable order; folders that cannot be listed go to `errors`."""
+    """The scripts and notebooks under a folder in a stable order; folders that cannot be listed go to `errors`."""
     ignores = {str(folder): ignore_above(folder)}
     for root, folders, files in os.walk(folder, onerror=lambda error: errors.append(unlistable(error))):
         ignore = with_rules_of(root, ignores.pop(root))
         folders[:] = sorted(name for name in folders if is_wanted_folder(root, name, ignore))
         ignores.update((os.path.join(root, name), ignore) for name in folders)
         for name in sorted(files):
-            if name.endswith(".py") and is_wanted_file(os.path.join(root, name), ignore):
+            if name.endswith((".py", ".ipynb")) and is_wanted_file(os.path.join(root, name), ignore):
                 yield Path(root, name)
 
 

@@ -21,7 +21,7 @@ LEVELS = {"applied": "warning", "declined": "note", "already": "none", "not_appl
 
 def to_json(reports: Sequence[Report]) -> str:
     """The stable, versioned object of `--json`."""
-    outcomes = [asdict(outcome) for outcome in all_outcomes(reports)]
+    outcomes = [fields_of(outcome) for outcome in all_outcomes(reports)]
     return json.dumps({"version": 1, "files": list(files_of(reports)), "outcomes": outcomes}, indent=2)
 
 
@@ -33,6 +33,11 @@ def files_of(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
         yield {"path": str(report.path), "changed": is_changed, "error": report.error}
     for path in changed.values():
         yield {"path": str(path), "changed": True, "error": None}
+
+
+def fields_of(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as it stands in the JSON; the cell is there in a notebook only."""
+    return {name: value for name, value in asdict(outcome).items() if name != "cell" or value}
 
 
 def all_outcomes(reports: Iterable[Report]) -> list[Outcome]:
@@ -68,7 +73,11 @@ def result_of(outcome: Outcome) -> dict[str, Any]:
         "level": LEVELS[outcome.status],
         "message": {"text": f"{outcome.codemod}: {outcome.reason or outcome.status}"},
         "locations": [location(outcome.path, outcome.line)],
-        "properties": {"status": outcome.status, "parity": outcome.parity},
+        "properties": {
+            "status": outcome.status,
+            "parity": outcome.parity,
+            **({"cell": outcome.cell, "line": outcome.line} if outcome.cell else {}),
+        },
     }
 
 

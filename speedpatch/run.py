@@ -86,8 +86,6 @@ def real(path: Path) -> str:
 def load(path: Path, names: Sequence[str]) -> Report | Source:
     """A file that is worth a look, else what there is to say of it."""
     try:
-        if path.suffix == ".ipynb" and path.is_file():
-            return Report(path, tuple(outcome(name, "declined", "notebook", path, NOTEBOOK) for name in names))
         raw = read_bytes(path)
         return source_from_bytes(path, raw) if mentions_torch(raw) else without_torch(path, names)
     except SourceError as error:
@@ -166,7 +164,7 @@ def run_program(job: Job) -> Report:
     from speedpatch.patch import patch
 
     result = patch(job.program, chosen(job.names), job.options, job.frozen)
-    report = report_of(job.path, result)
+    report = in_cells(report_of(job.path, result), job.program[0])
     if report.error is None and job.others:
         further = patch(job.program, chosen(job.others), job.options, job.frozen)
         report = replace(report, others=applied_names(further.outcomes))
@@ -178,11 +176,25 @@ def run_program(job: Job) -> Report:
 
 
 def report_of(path: Path, result: Result) -> Report:
-    """A result in words, with what is to be written."""
+    """A result in words, with what is to be written; raises PatchError when it cannot be."""
     files = tuple(Rewrite(file.before, file.after) for file in result.files if file.changed)
+    for file in files:
+        file.after.encode()
     error = next((file.error for file in result.files if file.error is not None), None)
     report = Report(path, result.outcomes, files)
     return report if error is None else report.failed(with_path(error, path))
+
+
+def in_cells(report: Report, script: Source) -> Report:
+    """The report with places in cells where the script is a notebook."""
+    if script.path.suffix != NOTEBOOK:
+        return report
+    from speedpatch.notebooks import Notebook, in_cell
+
+    assert isinstance(script, Notebook)
+    path = str(script.path)
+    outcomes = (in_cell(script, item) if item.path == path else item for item in report.outcomes)
+    return replace(report, outcomes=tuple(outcomes))
 
 
 def with_path(message: str, path: Path) -> str:

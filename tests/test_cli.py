@@ -351,6 +351,7 @@ class TestFailures:
         [
             pytest.param("bad.py", b"import torch\nx = (\n", "bad.py:2:5: '(' was never closed", id="unparsable"),
             pytest.param("bad.py", b"import torch\n'\xe9'\n", "bad.py:2: not UTF-8 (byte 0xe9)", id="not UTF-8"),
+            pytest.param("a.ipynb", b"{torch", "a.ipynb:1:2: is no notebook: no JSON, expecting", id="a bad notebook"),
             pytest.param("bad.txt", SCRIPT, "bad.txt: is not a Python script", id="another suffix"),
             pytest.param("bad.py", SCRIPT + b"# DEEP", "bad.py: nested too deeply to be analysed", id="deep nesting"),
             pytest.param(
@@ -432,7 +433,7 @@ class TestReports:
         [
             pytest.param("a.py", b"", "amp not applicable: the file does not mention torch [amp.no-torch]", id="empty"),
             pytest.param("a.py", b"print 1\n", "amp not applicable: the file does not mention torch", id="no torch"),
-            pytest.param("a.ipynb", b"{}", "amp declined: notebooks are not supported yet; export with", id="notebook"),
+            pytest.param("a.ipynb", b"{}", "amp not applicable: the file does not mention torch", id="notebook"),
         ],
     )
     def test_what_needs_no_look_is_told_all_the_same(self, run: Run, name: str, raw: bytes, line: str) -> None:
@@ -440,10 +441,6 @@ class TestReports:
         done = run("apply", name, "--amp", "--yes")
         assert done.code == 0
         assert f"{name}:1: {line}" in done.out
-
-    def test_a_notebook_is_declined_under_strict(self, run: Run) -> None:
-        lay("a.ipynb", b"{}")
-        assert run("apply", "a.ipynb", "--amp", "--strict").code == 3
 
     def test_of_many_files_only_what_needs_an_eye_is_told(self, run: Run) -> None:
         for number in range(11):

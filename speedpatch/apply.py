@@ -47,10 +47,8 @@ def apply(paths: Sequence[Path], request: Request, output: Output, follow: bool 
         raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
     if asks or output.action == "write":
         recover()
-    gathered = gather(paths, request, follow)
-    if output.interactive:
-        gathered = replace(gathered, reports=tuple(map(ask_by_stage, gathered.reports)))
-    elif asks:
+    gathered = gather(paths, request, follow, choose=ask_by_stage if output.interactive else None)
+    if asks and not output.interactive:
         return apply_asking(gathered, output)
     if output.action == "write" or output.interactive:
         gathered = write_changed(gathered)
@@ -169,7 +167,10 @@ def write_group(group: Sequence[Report]) -> dict[Path, str]:
         message = f"{culprit}: {internal(error)}"
     else:
         return {}
-    others = {path: f"{path}: not written, it is patched together with {culprit}" for path in paths.values()}
+    others = {
+        path: f"{path}: not written, it is patched together with {culprit}"
+        for path in (report.path for report in group)
+    }
     return {**others, culprit: message}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,34 @@ def is_wanted_folder(root: str, name: str, ignore: Ignore) -> bool:
 def is_wanted_file(path: str, ignore: Ignore) -> bool:
     """Whether to look at a file: its own, not a link, which is found where it points to."""
     return not os.path.islink(path) and not ignore.covers(path, is_folder=False)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Tells the user's own files from those that no run may edit; what is known of folders is kept."""
+
+    folders: dict[str, Ignore | None] = field(default_factory=dict)
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether an absolute path is ignored by git, installed, or in a virtual environment."""
+        ignore = self.rules(os.path.dirname(path))
+        return ignore is None or ignore.covers(path, is_folder=False)
+
+    def rules(self, folder: str) -> Ignore | None:
+        """The rules that hold in a folder; None when all in it is foreign."""
+        if folder not in self.folders:
+            self.folders[folder] = self.find_rules(folder)
+        return self.folders[folder]
+
+    def find_rules(self, folder: str) -> Ignore | None:
+        """The rules of a folder, from those of the one above it."""
+        is_top = folder == os.path.dirname(folder)
+        above = Ignore() if is_top else self.rules(os.path.dirname(folder))
+        if above is None or os.path.basename(folder) in SKIPPED or os.path.exists(os.path.join(folder, "pyvenv.cfg")):
+            return None
+        if os.path.exists(os.path.join(folder, ".git")):
+            above = Ignore()
+        return None if above.covers(folder, is_folder=True) else with_rules_of(folder, above)
 
 
 def ignore_above(folder: Path) -> Ignore:

@@ -83,8 +83,11 @@ def real(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def load(path: Path, names: Sequence[str]) -> Report | Source:
+def load(path: Path, names: Sequence[str], is_excluded: bool = False) -> Report | Source:
     """A file that is worth a look, else what there is to say of it."""
+    if is_excluded:
+        reason = "pyproject.toml excludes the file"
+        return Report(path, tuple(outcome(name, "not_applicable", "excluded", path, reason) for name in names))
     try:
         raw = read_bytes(path)
         return source_from_bytes(path, raw) if mentions_torch(raw) else without_torch(path, names)

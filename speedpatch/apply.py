@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,13 +14,17 @@ from speedpatch.config import UsageError
 from speedpatch.errors import SourceError
 from speedpatch.gather import Gathered, gather, gather_stdin
 from speedpatch.machine import to_json, to_sarif
-from speedpatch.run import STDIN, Report, internal, run_job
+from speedpatch.recover import recover
+from speedpatch.run import STDIN, Report, applied_names, internal, rewrites, run_job
 from speedpatch.selection import Request
-from speedpatch.text import change_of, count, print_diff, print_errors, print_outcomes, print_sum, say
+from speedpatch.sources import Rewrite
+from speedpatch.text import count, print_diff, print_errors, print_outcomes, print_sum, say
+from speedpatch.together import linked
 from speedpatch.undo import keep_patch
-from speedpatch.write import write_source
+from speedpatch.write import write_sources
 
 CHANGES, DECLINED, FAILED = 1, 3, 123
+FEW = 4
 STAGES: tuple[str, ...] = Stage.__args__  # type: ignore[attr-defined]
 
 
@@ -38,13 +42,13 @@ def apply(paths: Sequence[Path], request: Request, output: Output, follow: bool 
     """Patch everything under the paths; the exit code."""
     if STDIN in paths:
         return apply_to_stdin(paths, request, output)
-    gathered = gather(paths, request, follow)
     asks = output.action == "show" and output.form == "text" and sys.stdin.isatty() and sys.stdout.isatty()
-    if output.interactive:
-        if not asks:
-            raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
-        gathered = replace(gathered, reports=tuple(map(ask_by_stage, gathered.reports)))
-    elif asks:
+    if output.interactive and not asks:
+        raise UsageError("--interactive needs a terminal to ask on: use --yes to write without asking")
+    if asks or output.action == "write":
+        recover()
+    gathered = gather(paths, request, follow, choose=ask_by_stage if output.interactive else None)
+    if asks and not output.interactive:
         return apply_asking(gathered, output)
     if output.action == "write" or output.interactive:
         gathered = write_changed(gathered)
@@ -56,13 +60,13 @@ def apply_to_stdin(paths: Sequence[Path], request: Request, output: Output) -> i
     """Patch standard input to standard output, as an editor's filter does."""
     if len(paths) > 1:
         raise UsageError("- stands for standard input: it goes with no other path")
-    report = gather_stdin(sys.stdin.buffer.read(), request)
+    raw = sys.stdin.buffer.read()
+    report = gather_stdin(raw, request)
     if output.form != "text" or output.action in ("diff", "check"):
         tell(Gathered((report,)), output)
         return exit_code([report], output)
     if report.error is None:
-        source = report.after or report.before
-        sys.stdout.buffer.write(source.encode() if source else report.job.raw if report.job else b"")
+        sys.stdout.buffer.write(report.files[0].after.encode() if report.files else raw)
         sys.stdout.buffer.flush()
     print_outcomes([report], sys.stderr)
     return exit_code([report], output)
@@ -70,8 +74,8 @@ def apply_to_stdin(paths: Sequence[Path], request: Request, output: Output) -> i
 
 def apply_asking(gathered: Gathered, output: Output) -> int:
     """Show everything, then ask once."""
-    changed = [report for report in gathered.reports if report.changed]
-    print_diff(map(change_of, changed))
+    changed = rewrites(gathered.reports)
+    print_diff(changed)
     print_outcomes(gathered.reports, verb="would be applied")
     print_sum(gathered.reports, gathered.skipped, "would change")
     if changed:
@@ -85,25 +89,38 @@ def apply_asking(gathered: Gathered, output: Output) -> int:
 
 
 def ask_by_stage(report: Report) -> Report:
-    """Show what each optimization adds to the file, and keep those that the user wants."""
-    if report.job is None or report.before is None or not report.changed:
+    """Show what each optimization adds to the program, and keep those that the user wants."""
+    if report.job is None or not report.changed:
         return report
     kept: tuple[str, ...] = ()
-    best = replace(report, after=None, outcomes=tuple(item for item in report.outcomes if item.status != "applied"))
-    applied = {outcome.codemod for outcome in report.outcomes if outcome.status == "applied"}
-    for name in sorted(applied, key=lambda name: (STAGES.index(registry.codemods()[name].stage), name)):
+    best = replace(report, files=(), outcomes=tuple(item for item in report.outcomes if item.status != "applied"))
+    for name in in_stages(applied_names(report.outcomes)):
         trial = run_job(replace(report.job, names=(*kept, name), others=()))
-        step = replace(change_of(trial), before=(best.after or report.before).encode())
-        if trial.error or step.before == step.after:
+        step = list(between(best, trial))
+        if trial.error or not step:
             continue
-        print_diff([step])
+        print_diff(step)
         print_outcomes([replace(trial, outcomes=of_codemod(trial, name))], verb="would be applied")
         answer = ask(f"{report.path}: apply {name}?", "yNq")
         if answer == "y":
-            kept, best = (*kept, name), replace(best, after=trial.after, outcomes=trial.outcomes)
+            kept, best = (*kept, name), replace(best, files=trial.files, outcomes=trial.outcomes)
         elif answer == "q":
             break
     return best
+
+
+def in_stages(names: Iterable[str]) -> list[str]:
+    """Optimizations in the order in which they are applied."""
+    return sorted(names, key=lambda name: (STAGES.index(registry.codemods()[name].stage), name))
+
+
+def between(report: Report, other: Report) -> Iterator[Rewrite]:
+    """What one result has in its files that another has not."""
+    before = {file.path: file.after for file in report.files}
+    for file in other.files:
+        known = before.get(file.path, file.before)
+        if known.text != file.after.text:
+            yield Rewrite(known, file.after)
 
 
 def of_codemod(report: Report, name: str) -> tuple[Outcome, ...]:
@@ -123,24 +140,38 @@ def ask(question: str, answers: str) -> str:
 
 
 def write_changed(gathered: Gathered) -> Gathered:
-    """Write what changed, the way back first."""
-    changed = [report for report in gathered.reports if report.after is not None]
-    sources = {report.path: report.after for report in changed if report.after is not None}
+    """Write what changed, the way back first; programs that build on each other are written together or not at all."""
+    reports = gathered.reports
     try:
-        patch = keep_patch(list(sources.values()))
+        patch = keep_patch([file.after for file in rewrites(reports)])
     except SourceError as error:
-        return with_failures(gathered, {path: str(error) for path in sources})
+        return with_failures(gathered, {report.path: str(error) for report in reports if report.changed})
     failures: dict[Path, str] = {}
-    for path, source in sources.items():
-        try:
-            write_source(source)
-        except SourceError as error:
-            failures[path] = str(error)
-        except Exception as error:
-            failures[path] = f"{path}: {internal(error)}"
+    for group in linked(reports):
+        failures |= write_group(group)
     if failures:
-        patch = keep_patch([source for path, source in sources.items() if path not in failures], over=patch)
+        written = [report for report in reports if report.path not in failures]
+        patch = keep_patch([file.after for file in rewrites(written)], over=patch)
     return replace(with_failures(gathered, failures), patch=patch)
+
+
+def write_group(group: Sequence[Report]) -> dict[Path, str]:
+    """Write the files of some programs, all or none; what to say of each program when it is none."""
+    paths = {str(file.path): report.path for report in reversed(group) for file in report.files}
+    culprit = group[0].path
+    try:
+        write_sources(file.after for file in rewrites(group))
+    except SourceError as error:
+        culprit, message = paths.get(error.path, culprit), str(error)
+    except Exception as error:
+        message = f"{culprit}: {internal(error)}"
+    else:
+        return {}
+    others = {
+        path: f"{path}: not written, it is patched together with {culprit}"
+        for path in (report.path for report in group)
+    }
+    return {**others, culprit: message}
 
 
 def with_failures(gathered: Gathered, failures: dict[Path, str]) -> Gathered:
@@ -166,7 +197,7 @@ def tell(gathered: Gathered, output: Output) -> None:
         print_outcomes(reports, verb="would be applied")
         print_sum(reports, gathered.skipped, "would change")
     else:
-        print_diff(change_of(report) for report in reports if report.changed)
+        print_diff(rewrites(reports))
         print_outcomes(reports, sys.stderr, verb="would be applied")
         print_sum(reports, gathered.skipped, "would change", sys.stderr)
         if output.action == "show" and any(report.changed for report in reports):
@@ -177,8 +208,8 @@ def tell_written(gathered: Gathered) -> None:
     """What was written, what failed, and where the way back lies."""
     print_sum(gathered.reports, gathered.skipped, "changed")
     if gathered.patch:
-        changed = [str(report.path) for report in gathered.reports if report.changed]
-        what = changed[0] if len(changed) == 1 else "PATH..."
+        changed = [str(file.path) for file in rewrites(gathered.reports)]
+        what = " ".join(changed) if len(changed) <= FEW else "PATH..."
         say(f"to undo: speedpatch revert {what} (the reverse patch is {gathered.patch})")
 
 

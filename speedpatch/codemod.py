@@ -30,7 +30,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one codemod at one place: `path` as the user named it, `line` in the user's file."""
+    """What became of one codemod at one place: `path` as the user named it, `line` in the user's file.
+
+    In a notebook `cell` counts from 1, and `line` is the line in that cell.
+    """
 
     codemod: str
     status: Status
@@ -39,6 +42,12 @@ class Outcome:
     line: int
     reason: str
     parity: Parity
+    cell: int = 0
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return f"{self.path}:cell {self.cell}:{self.line}" if self.cell else f"{self.path}:{self.line}"
 
 
 @dataclass(frozen=True)

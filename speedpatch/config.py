@@ -8,6 +8,7 @@ target-torch = "2.6"
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 from speedpatch.codemod import Options
 
-LIST = "optimizations"
+LIST, EXCLUDE = "optimizations", "exclude"
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "amp_dtype": ("float16", "bfloat16"),
     "compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
@@ -32,11 +33,15 @@ class UsageError(Exception):
 
 @dataclass(frozen=True)
 class Config:
-    """What a project asks for; `optimizations` is None when it names none, `values` holds fields of Options."""
+    """What a project asks for; `optimizations` is None when it names none, `values` holds fields of Options.
+
+    `exclude` holds patterns as in a .gitignore, for files that are never edited.
+    """
 
     path: Path | None = None
     optimizations: tuple[str, ...] | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
 
     def options(self, given: Mapping[str, Any]) -> Options:
         """The options of the codemods: what the command line gives, else the configuration, else the defaults."""
@@ -52,6 +57,18 @@ def config_for(folder: Path) -> Config:
         return parse_config(path, table)
     is_top = folder.parent == folder or (folder / ".git").exists()
     return Config() if is_top else config_for(folder.parent)
+
+
+def is_excluded(path: Path) -> bool:
+    """Whether the configuration says that a file is never edited."""
+    absolute = Path(os.path.abspath(path))
+    config = config_for(absolute.parent)
+    if config.path is None or not config.exclude:
+        return False
+    from pathspec import GitIgnoreSpec
+
+    name = absolute.relative_to(config.path.parent).as_posix()
+    return GitIgnoreSpec.from_lines(config.exclude).match_file(name)
 
 
 @cache
@@ -73,27 +90,32 @@ def parse_config(path: Path, table: Mapping[str, Any]) -> Config:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: tool.speedpatch is no table")
     names, values = None, {}
+    exclude: tuple[str, ...] = ()
     for key, value in table.items():
         place = f"{path}:{line_of_key(path, key)}"
         if key == LIST:
-            names = parse_names(place, value)
+            names = tuple(name.removeprefix("--") for name in parse_list(place, key, value, '["amp", "compile"]'))
+        elif key == EXCLUDE:
+            exclude = parse_list(place, key, value, '["vendor/"]')
         else:
             values[key.replace("-", "_")] = parse_option(place, key, value)
-    return Config(path, names, values)
+    return Config(path, names, values, exclude)
 
 
-def parse_names(place: str, value: object) -> tuple[str, ...]:
-    """The list of optimizations, each as its flag is spelt, dashes in front or not."""
+def parse_list(place: str, key: str, value: object, example: str) -> tuple[str, ...]:
+    """A list of strings."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise UsageError(f'{place}: {LIST} has to be a list of names, such as ["amp", "compile"]')
-    return tuple(name.removeprefix("--") for name in value)
+        raise UsageError(f"{place}: {key} has to be a list of names, such as {example}")
+    return tuple(value)
 
 
 def parse_option(place: str, key: str, value: object) -> object:
     """The value of one option, checked as on the command line."""
     known = [option.name.replace("_", "-") for option in fields(Options)]
     if key not in known:
-        raise UsageError(f"{place}: unknown key `{key}` in [tool.speedpatch]: it knows {', '.join([LIST, *known])}")
+        raise UsageError(
+            f"{place}: unknown key `{key}` in [tool.speedpatch]: it knows {', '.join([LIST, EXCLUDE, *known])}"
+        )
     if key == "target-torch":
         return parse_target(f"{place}: target-torch", str(value))
     return parse_choice(f"{place}: {key}", key.replace("-", "_"), value)

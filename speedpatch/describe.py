@@ -9,6 +9,8 @@ from speedpatch.errors import SourceError
 from speedpatch.facts import Facts, build_facts
 from speedpatch.facts.devices import find_device
 from speedpatch.facts.values import Derived, Instance, Parameter, Value
+from speedpatch.notebooks import Notebook, unseen
+from speedpatch.notebooks import place as cell_place
 from speedpatch.parse import parse_module
 from speedpatch.patch import parsable
 from speedpatch.sources import Source
@@ -28,7 +30,10 @@ def describe_program(sources: Sequence[Source]) -> tuple[str, ...]:
         modules = [parse_module(sources[0]), *parsable(sources[1:])]
     except SourceError:
         return ()
-    return describe(build_facts(modules))
+    lines = describe(build_facts(modules))
+    script = sources[0]
+    hidden = list(unseen(script)) if lines and isinstance(script, Notebook) else []
+    return (*lines, f"not read: {', '.join(hidden)}") if hidden else lines
 
 
 def describe(facts: Facts) -> tuple[str, ...]:
@@ -73,4 +78,7 @@ def places(facts: Facts, nodes: Iterable[ast.AST]) -> list[str]:
 def place(facts: Facts, node: ast.AST) -> str:
     """The line of a node, with its file where that is not the script."""
     line = f"line {facts.line(node)}"
+    script = facts.script.source
+    if facts.in_script(node) and isinstance(script, Notebook):
+        return "cell {} line {}".format(*cell_place(script, facts.line(node)))
     return line if facts.in_script(node) else f"{facts.path(node).name} {line}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ class Ignore:
 
 
 def find_files(paths: Iterable[Path]) -> Found:
-    """Every file once: those given by name as they are, and the .py files under each folder."""
+    """Every file once: those given by name as they are, and the scripts and notebooks under each folder."""
     given: list[Path] = []
     walked: list[Path] = []
     errors: list[SourceError] = []
@@ -59,14 +59,14 @@ def find_files(paths: Iterable[Path]) -> Found:
 
 
 def walk(folder: Path, errors: list[SourceError]) -> Iterator[Path]:
-    """The .py files under a folder in a stable order; folders that cannot be listed go to `errors`."""
+    """The scripts and notebooks under a folder in a stable order; folders that cannot be listed go to `errors`."""
     ignores = {str(folder): ignore_above(folder)}
     for root, folders, files in os.walk(folder, onerror=lambda error: errors.append(unlistable(error))):
         ignore = with_rules_of(root, ignores.pop(root))
         folders[:] = sorted(name for name in folders if is_wanted_folder(root, name, ignore))
         ignores.update((os.path.join(root, name), ignore) for name in folders)
         for name in sorted(files):
-            if name.endswith(".py") and is_wanted_file(os.path.join(root, name), ignore):
+            if name.endswith((".py", ".ipynb")) and is_wanted_file(os.path.join(root, name), ignore):
                 yield Path(root, name)
 
 
@@ -81,6 +81,34 @@ def is_wanted_folder(root: str, name: str, ignore: Ignore) -> bool:
 def is_wanted_file(path: str, ignore: Ignore) -> bool:
     """Whether to look at a file: its own, not a link, which is found where it points to."""
     return not os.path.islink(path) and not ignore.covers(path, is_folder=False)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Tells the user's own files from those that no run may edit; what is known of folders is kept."""
+
+    folders: dict[str, Ignore | None] = field(default_factory=dict)
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether an absolute path is ignored by git, installed, or in a virtual environment."""
+        ignore = self.rules(os.path.dirname(path))
+        return ignore is None or ignore.covers(path, is_folder=False)
+
+    def rules(self, folder: str) -> Ignore | None:
+        """The rules that hold in a folder; None when all in it is foreign."""
+        if folder not in self.folders:
+            self.folders[folder] = self.find_rules(folder)
+        return self.folders[folder]
+
+    def find_rules(self, folder: str) -> Ignore | None:
+        """The rules of a folder, from those of the one above it."""
+        is_top = folder == os.path.dirname(folder)
+        above = Ignore() if is_top else self.rules(os.path.dirname(folder))
+        if above is None or os.path.basename(folder) in SKIPPED or os.path.exists(os.path.join(folder, "pyvenv.cfg")):
+            return None
+        if os.path.exists(os.path.join(folder, ".git")):
+            above = Ignore()
+        return None if above.covers(folder, is_folder=True) else with_rules_of(folder, above)
 
 
 def ignore_above(folder: Path) -> Ignore:

@@ -9,10 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from speedpatch.config import is_excluded
 from speedpatch.discovery import find_files
-from speedpatch.read import mentions_torch
-from speedpatch.run import STDIN, Job, Report, load, run_job, run_jobs, without_torch
-from speedpatch.selection import Request, Selection, select
+from speedpatch.errors import SourceError
+from speedpatch.programs import Candidate, find_programs, make_job
+from speedpatch.read import mentions_torch, source_from_bytes
+from speedpatch.run import STDIN, Report, load, run_job, run_jobs, without_torch
+from speedpatch.selection import Request, select
+from speedpatch.sources import Source
+from speedpatch.together import Choose, settle
 
 PROGRESS_FROM = 20
 
@@ -26,38 +31,41 @@ class Gathered:
     patch: Path | None = None
 
 
-def gather(paths: Iterable[Path], request: Request, follow: bool = True, describe: bool = False) -> Gathered:
-    """Patch everything under the paths, in memory."""
+def gather(
+    paths: Iterable[Path], request: Request, follow: bool = True, describe: bool = False, choose: Choose | None = None
+) -> Gathered:
+    """Patch every program under the paths, in memory; `choose` asks the user about each."""
     found = find_files(paths)
-    reports: list[Report | None] = [Report(Path(error.path), error=str(error)) for error in found.errors]
-    jobs: dict[int, Job] = {}
+    reports: list[Report | Candidate] = [Report(Path(error.path), error=str(error)) for error in found.errors]
     skipped = 0
     for path, is_named in [*((path, True) for path in found.given), *((path, False) for path in found.walked)]:
         selection = select(request, Path(os.path.abspath(path.parent)))
-        loaded = load(path, selection.names)
-        if isinstance(loaded, bytes):
-            jobs[len(reports)] = replace(make_job(path, loaded, selection, follow), describe=describe)
-            reports.append(None)
+        is_left_out = is_excluded(path)
+        loaded = load(path, selection.names, is_left_out)
+        if isinstance(loaded, Source):
+            reports.append(Candidate(loaded, selection, is_named))
         elif loaded.error is None and not is_named:
-            skipped += 1
+            skipped += not is_left_out
         else:
             reports.append(loaded)
+    jobs = find_programs([item for item in reports if isinstance(item, Candidate)], follow)
+    jobs = {path: replace(job, describe=describe) for path, job in jobs.items()}
     with progress(len(jobs)) as seen:
-        done = dict(zip(jobs, run_jobs(list(jobs.values()), seen), strict=True))
-    return Gathered(tuple(report or done[index] for index, report in enumerate(reports)), skipped)
+        alone = run_jobs(list(jobs.values()), seen)
+    done = dict(zip(jobs, settle(list(jobs.values()), alone, choose), strict=True))
+    told = [done.get(item.source.path) if isinstance(item, Candidate) else item for item in reports]
+    return Gathered(tuple(report for report in told if report is not None), skipped)
 
 
 def gather_stdin(raw: bytes, request: Request) -> Report:
     """Patch what comes in on standard input."""
     selection = select(request, Path.cwd())
-    job = make_job(STDIN, raw, selection, follow=False)
-    report = run_job(job) if mentions_torch(raw) else without_torch(STDIN, selection.names)
-    return replace(report, job=job)
-
-
-def make_job(path: Path, raw: bytes, selection: Selection, follow: bool) -> Job:
-    """What is to be done with one file."""
-    return Job(path, selection.names, selection.options, follow, raw, selection.others)
+    if not mentions_torch(raw):
+        return without_torch(STDIN, selection.names)
+    try:
+        return run_job(make_job((source_from_bytes(STDIN, raw),), selection))
+    except SourceError as error:
+        return Report(STDIN, error=str(error))
 
 
 @contextmanager

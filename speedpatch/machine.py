@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from speedpatch import __version__, registry
 from speedpatch.codemod import Outcome
 from speedpatch.difference import name_of
-from speedpatch.run import Report
+from speedpatch.run import Report, real, rewrites
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 KINDS = {"applied": "fail", "declined": "fail", "already": "pass", "not_applicable": "notApplicable"}
@@ -21,14 +21,33 @@ LEVELS = {"applied": "warning", "declined": "note", "already": "none", "not_appl
 
 def to_json(reports: Sequence[Report]) -> str:
     """The stable, versioned object of `--json`."""
-    files = [{"path": str(report.path), "changed": report.changed, "error": report.error} for report in reports]
-    outcomes = [asdict(outcome) for report in reports for outcome in report.outcomes]
-    return json.dumps({"version": 1, "files": files, "outcomes": outcomes}, indent=2)
+    outcomes = [fields_of(outcome) for outcome in all_outcomes(reports)]
+    return json.dumps({"version": 1, "files": list(files_of(reports)), "outcomes": outcomes}, indent=2)
+
+
+def files_of(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
+    """The scripts, and behind them the other files that change."""
+    changed = {real(file.path): file.path for file in rewrites(reports)}
+    for report in reports:
+        is_changed = changed.pop(real(report.path), None) is not None
+        yield {"path": str(report.path), "changed": is_changed, "error": report.error}
+    for path in changed.values():
+        yield {"path": str(path), "changed": True, "error": None}
+
+
+def fields_of(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as it stands in the JSON; the cell is there in a notebook only."""
+    return {name: value for name, value in asdict(outcome).items() if name != "cell" or value}
+
+
+def all_outcomes(reports: Iterable[Report]) -> list[Outcome]:
+    """What was said, once where programs that share a file say the same of it."""
+    return list(dict.fromkeys(outcome for report in reports for outcome in report.outcomes))
 
 
 def to_sarif(reports: Sequence[Report]) -> str:
     """The same as a SARIF 2.1.0 log."""
-    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    outcomes = all_outcomes(reports)
     errors = [report for report in reports if report.error]
     run = {
         "tool": {"driver": {"name": "speedpatch", "version": __version__, "rules": rules_of(outcomes)}},
@@ -54,7 +73,11 @@ def result_of(outcome: Outcome) -> dict[str, Any]:
         "level": LEVELS[outcome.status],
         "message": {"text": f"{outcome.codemod}: {outcome.reason or outcome.status}"},
         "locations": [location(outcome.path, outcome.line)],
-        "properties": {"status": outcome.status, "parity": outcome.parity},
+        "properties": {
+            "status": outcome.status,
+            "parity": outcome.parity,
+            **({"cell": outcome.cell, "line": outcome.line} if outcome.cell else {}),
+        },
     }
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from speedpatch.codemod import Outcome
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.magics import (
     PASS,
@@ -31,6 +32,8 @@ from speedpatch.notebook_json import CodeSource, find_code, replace_sources
 from speedpatch.sources import NEWLINE, Source
 
 BOM = b"\xef\xbb\xbf"
+RUN = re.compile(r"\s*%\s*(run|load)\b")
+LINE = re.compile(r"(?<!\.py )\bline (\d+)\b")
 PYTHON = re.compile(r"i?python", re.IGNORECASE)
 
 
@@ -254,6 +257,28 @@ def place(notebook: Notebook, line: int) -> tuple[int, int]:
     masks = next((cell.masks for cell in notebook.cells if cell.number == number), ())
     hidden = sum(mask.more_lines for mask in masks if any(body_of(text).endswith(mask.token) for text in above))
     return number, max(1, line - first + 1) + hidden
+
+
+def in_cell(notebook: Notebook, outcome: Outcome) -> Outcome:
+    """An outcome on a line of the program, with its place in the cells."""
+    cell, line = place(notebook, outcome.line)
+    reason = LINE.sub(lambda match: "cell {} line {}".format(*place(notebook, int(match[1]))), outcome.reason)
+    return replace(outcome, cell=cell, line=line, reason=reason)
+
+
+def cell_texts(notebook: Notebook) -> dict[int, str]:
+    """The sources of the code cells, those whose part of the program has changed with what it changes in them."""
+    texts = {cell.number: cell.source.text for cell in notebook.cells}
+    return texts | {cell.number: text for cell, text in find_changes(notebook)}
+
+
+def unseen(notebook: Notebook) -> Iterator[str]:
+    """What no analysis sees although it may matter, for people."""
+    for cell in notebook.opaque_cells:
+        yield f"cell {cell.number} ({cell.opaque})"
+    for cell, mask in notebook.masks:
+        if RUN.match(mask.text):
+            yield f"`{mask.text.strip()}` in cell {cell.number}"
 
 
 def number_at(text: str, line: int, cells: Sequence[Cell], word: str) -> tuple[int, int]:

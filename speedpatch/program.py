@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from speedpatch.errors import SourceError
@@ -16,7 +16,9 @@ LIMIT = 200
 ANCESTORS = 4
 
 
-def read_program(script: Source, follow: bool = True) -> tuple[Source, ...]:
+def read_program(
+    script: Source, follow: bool = True, read: Callable[[Path], Source] = read_source
+) -> tuple[Source, ...]:
     """The script and, with `follow`, every local module that it imports, directly or not, and that can be read."""
     found = {script.path.resolve(): script}
     queue = [script] if follow else []
@@ -27,7 +29,7 @@ def read_program(script: Source, follow: bool = True) -> tuple[Source, ...]:
             if path in found:
                 continue
             try:
-                source = read_source(path if script.path.is_absolute() else Path(os.path.relpath(path)))
+                source = read(path if script.path.is_absolute() else Path(os.path.relpath(path)))
             except SourceError:
                 continue
             found[path] = source

@@ -1,4 +1,4 @@
-"""Read a script: the bytes as they are, the text in its declared encoding, line endings kept."""
+"""Read a script or a notebook: the bytes as they are, the text in its declared encoding, line endings kept."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from speedpatch.errors import SourceError
 from speedpatch.sources import NEWLINE, Source
 
 BOM = b"\xef\xbb\xbf"
-SUFFIXES = frozenset({".py", ".pyw", ".pyi"})
+NOTEBOOK = ".ipynb"
+SUFFIXES = frozenset({".py", ".pyw", ".pyi", NOTEBOOK})
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
-NOTEBOOK = "notebooks are not supported yet; export with `jupyter nbconvert --to script`"
 
 
 def read_source(path: Path) -> Source:
@@ -33,15 +33,17 @@ def read_bytes(path: Path) -> bytes:
         raise SourceError(str(path), "is a folder where a file is needed: name a script in it")
     if raw is None:
         raise SourceError(str(path), "is not a regular file: use `-` to read from a pipe")
-    if path.suffix == ".ipynb":
-        raise SourceError(str(path), NOTEBOOK)
     if path.suffix not in SUFFIXES and not has_python_shebang(raw):
-        raise SourceError(str(path), "is not a Python script: its name does not end in .py")
+        raise SourceError(str(path), "is not a Python script: its name does not end in .py or .ipynb")
     return raw
 
 
 def source_from_bytes(path: Path, raw: bytes) -> Source:
     """Decode a script so that encoding it again gives the same bytes; raises SourceError when that fails."""
+    if path.suffix == NOTEBOOK:
+        from speedpatch.notebooks import read_notebook
+
+        return read_notebook(path, raw)
     encoding = declared_encoding(path, raw)
     bom = raw.startswith(BOM)
     body = raw[len(BOM) :] if bom else raw

@@ -1,4 +1,4 @@
-"""Patch files, each as the script of its own program; a failure of one never stops the others."""
+"""Patch programs; a failure of one never stops the others."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from speedpatch import registry
 from speedpatch.codemod import Codemod, Options, Outcome, Status
-from speedpatch.errors import SourceError
+from speedpatch.errors import PatchError, SourceError
 from speedpatch.read import NOTEBOOK, explain, mentions_torch, read_bytes, source_from_bytes
+from speedpatch.sources import Rewrite, Source
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from speedpatch.patch import FileResult
-    from speedpatch.sources import Source
+    from speedpatch.patch import Result
 
 POOL_FROM = 12
 STDIN = Path("-")
@@ -27,53 +27,74 @@ STDIN = Path("-")
 
 @dataclass(frozen=True)
 class Job:
-    """One file and what is asked of it; `others` are codemods of which only the names that would apply are told.
+    """One program, its script first, and what is asked of it; files in `frozen` are read, but never edited.
 
-    `describe`: say what the program is made of as well.
+    `others` are codemods of which only the names that would apply are told; `describe`: say what it is made of too;
+    `follow`: what else in its project goes with it may be looked for.
     """
 
-    path: Path
+    program: tuple[Source, ...] = field(repr=False)
     names: tuple[str, ...]
     options: Options = field(default_factory=Options)
-    follow: bool = True
-    raw: bytes = field(default=b"", repr=False)
     others: tuple[str, ...] = ()
     describe: bool = False
+    frozen: frozenset[Path] = frozenset()
+    follow: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The script."""
+        return self.program[0].path
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of one file: `after` is set when there is something to write, `error` when the file failed."""
+    """What became of one program: `files` are those to be written, `error` is set when it failed."""
 
     path: Path
     outcomes: tuple[Outcome, ...] = ()
-    before: Source | None = None
-    after: Source | None = None
+    files: tuple[Rewrite, ...] = ()
     error: str | None = None
     others: tuple[str, ...] = ()
     description: tuple[str, ...] = ()
-    job: Job | None = None
+    job: Job | None = field(default=None, repr=False)
 
     @property
     def changed(self) -> bool:
-        """Whether the patched file differs."""
-        return self.after is not None
+        """Whether there is something to write."""
+        return bool(self.files)
 
     def failed(self, error: str) -> Report:
-        """The same file, left as it was."""
+        """The same program, left as it was."""
         kept = tuple(outcome for outcome in self.outcomes if outcome.status != "applied")
-        return replace(self, outcomes=kept, after=None, error=error)
+        return replace(self, outcomes=kept, files=(), error=error)
 
 
-def load(path: Path, names: Sequence[str]) -> Report | bytes:
-    """The bytes of a file that is worth a look, else what there is to say of it."""
+def rewrites(reports: Iterable[Report]) -> list[Rewrite]:
+    """Every file that changes, once, from what it holds on the disk to its last state."""
+    files: dict[str, Rewrite] = {}
+    for report in reports:
+        for file in report.files:
+            known = files.setdefault(real(file.path), file)
+            files[real(file.path)] = replace(known, after=file.after)
+    return list(files.values())
+
+
+def real(path: Path) -> str:
+    """What tells whether two paths are the same file."""
+    return os.path.realpath(path)
+
+
+def load(path: Path, names: Sequence[str], is_excluded: bool = False) -> Report | Source:
+    """A file that is worth a look, else what there is to say of it."""
+    if is_excluded:
+        reason = "pyproject.toml excludes the file"
+        return Report(path, tuple(outcome(name, "not_applicable", "excluded", path, reason) for name in names))
     try:
-        if path.suffix == ".ipynb" and path.is_file():
-            return Report(path, tuple(outcome(name, "declined", "notebook", path, NOTEBOOK) for name in names))
         raw = read_bytes(path)
+        return source_from_bytes(path, raw) if mentions_torch(raw) else without_torch(path, names)
     except SourceError as error:
         return Report(path, error=str(error))
-    return raw if mentions_torch(raw) else without_torch(path, names)
 
 
 def without_torch(path: Path, names: Sequence[str]) -> Report:
@@ -132,46 +153,79 @@ def run_alone(job: Job) -> Report:
 
 
 def run_job(job: Job) -> Report:
-    """Patch one file; whatever goes wrong becomes the report's error."""
+    """Patch one program; whatever goes wrong becomes the report's error."""
     try:
-        source = source_from_bytes(job.path, job.raw)
-        return run_source(source, job)
-    except SourceError as error:
-        return Report(job.path, error=str(error))
+        return run_program(job)
+    except (SourceError, PatchError) as error:
+        return Report(job.path, error=with_path(str(error), job.path))
     except RecursionError:
         return Report(job.path, error=f"{job.path}: nested too deeply to be analysed")
     except Exception as error:
         return Report(job.path, error=f"{job.path}: {internal(error)}")
 
 
-def run_source(source: Source, job: Job) -> Report:
-    """Patch the program whose script this is."""
-    from speedpatch.patch import patch
-    from speedpatch.program import read_program
-
-    alone = not job.follow or job.path == STDIN
-    program = [source] if alone else [source, *read_program(source)[1:]]
-    result = patch(program, chosen(job.names), job.options)
-    file = next(file for file in result.files if file.before.path == source.path)
-    report = replace(report_of(file, result.outcomes), job=job)
+def run_program(job: Job) -> Report:
+    """Patch a program; the files that come out can be written."""
+    result = patch_job(job, job.names)
+    report = in_cells(report_of(job.path, result), job.program[0])
     if report.error is None and job.others:
-        further = patch(program, chosen(job.others), job.options)
+        further = patch_job(job, job.others)
         report = replace(report, others=applied_names(further.outcomes))
     if report.error is None and job.describe:
         from speedpatch.describe import describe_program
 
-        report = replace(report, description=describe_program(program))
+        report = replace(report, description=describe_program(job.program))
     return report
 
 
-def report_of(file: FileResult, outcomes: Iterable[Outcome]) -> Report:
-    """The part of a result that is about the script."""
-    path = str(file.before.path)
-    report = Report(file.before.path, tuple(outcomes), file.before, file.after if file.changed else None)
-    if file.error is None:
+def patch_job(job: Job, names: Iterable[str]) -> Result:
+    """Patch the program of a job, and with it what has to go with it."""
+    if not job.follow:
+        from speedpatch.patch import patch
+
+        return patch(job.program, chosen(names), job.options, job.frozen)
+    from speedpatch.whole import patch_whole
+
+    return patch_whole(job.program, chosen(names), job.options, lambda paths: protected(job, paths))
+
+
+def protected(job: Job, paths: Iterable[Path]) -> frozenset[Path]:
+    """Which of some files may not be edited: those of the job, and of others what is not the user's."""
+    from speedpatch.config import is_excluded
+    from speedpatch.discovery import Ownership
+
+    own = {source.path for source in job.program}
+    ownership = Ownership()
+    others = (path for path in paths if path not in own)
+    return job.frozen.union(path for path in others if is_excluded(path) or ownership.is_foreign(real(path)))
+
+
+def report_of(path: Path, result: Result) -> Report:
+    """A result in words, with what is to be written; raises PatchError when it cannot be."""
+    files = tuple(Rewrite(file.before, file.after) for file in result.files if file.changed)
+    for file in files:
+        file.after.encode()
+    error = next((file.error for file in result.files if file.error is not None), None)
+    report = Report(path, result.outcomes, files)
+    return report if error is None else report.failed(with_path(error, path))
+
+
+def in_cells(report: Report, script: Source) -> Report:
+    """The report with places in cells where the script is a notebook."""
+    if script.path.suffix != NOTEBOOK:
         return report
-    reason = file.error.removeprefix(f"{path}: ")
-    return report.failed(reason if reason.startswith(f"{path}:") else f"{path}: {reason}")
+    from speedpatch.notebooks import Notebook, in_cell
+
+    assert isinstance(script, Notebook)
+    path = str(script.path)
+    outcomes = (in_cell(script, item) if item.path == path else item for item in report.outcomes)
+    return replace(report, outcomes=tuple(outcomes))
+
+
+def with_path(message: str, path: Path) -> str:
+    """A message that begins with the file that it is about, the script when it names none."""
+    reason = message.removeprefix(f"{path}: ")
+    return reason if reason.startswith(f"{path}:") else f"{path}: {reason}"
 
 
 def chosen(names: Iterable[str]) -> list[Codemod]:

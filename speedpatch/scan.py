@@ -13,7 +13,7 @@ from speedpatch.gather import gather
 from speedpatch.machine import to_json
 from speedpatch.run import STDIN, Report
 from speedpatch.selection import Request
-from speedpatch.text import FEW, STYLES, line_of, print_errors, print_sum, say
+from speedpatch.text import FEW, STYLES, in_order, line_of, print_errors, print_sum, say
 
 GROUPS = ("speed", "scale")
 HEADINGS = {"applied": "could be gained", "already": "there already", "declined": "would be declined"}
@@ -49,6 +49,6 @@ def print_scan(report: Report, is_brief: bool) -> None:
     for status, heading in HEADINGS.items():
         if status in statuses:
             say(f"  {heading}:", STYLES[status])
-            for outcome in sorted(report.outcomes, key=lambda outcome: outcome.line):
+            for outcome in in_order(report):
                 if outcome.status == status:
                     say(f"    {line_of(outcome, 'applies')}")

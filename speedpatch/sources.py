@@ -34,6 +34,19 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Rewrite:
+    """One file before and after."""
+
+    before: Source
+    after: Source
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.before.path
+
+
+@dataclass(frozen=True)
 class Module:
     """A parsed source; `origin[i]` is the line of the user's file that line i + 1 came from, 0 if we added it."""
 

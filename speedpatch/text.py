@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from speedpatch.codemod import Outcome
 from speedpatch.difference import Change, diff_of, name_of
-from speedpatch.run import STDIN, Report
+from speedpatch.read import NOTEBOOK
+from speedpatch.run import STDIN, Report, rewrites
+from speedpatch.sources import Rewrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,34 +49,60 @@ def complain(line: str) -> None:
     say(f"speedpatch: {line}", STYLES["failed"], sys.stderr)
 
 
-def change_of(report: Report) -> Change:
+def change_of(file: Rewrite) -> Change:
     """What happens to a file, under its name relative to here."""
-    assert report.before is not None
-    name = "stdin" if report.path == STDIN else name_of(report.path.resolve(), Path.cwd().resolve())
-    after = report.after or report.before
-    return Change(name, report.before.raw, after.encode())
+    name = "stdin" if file.path == STDIN else name_of(file.path.resolve(), Path.cwd().resolve())
+    return Change(name, file.before.encode(), file.after.encode())
 
 
-def print_diff(changes: Iterable[Change]) -> None:
-    """The diff for `git apply`, byte for byte; on a terminal for reading, in colours."""
-    for change in changes:
-        diff = diff_of(change)
+def changes_to_read(file: Rewrite) -> list[Change]:
+    """What a person wants to see of a file: the cells of a notebook, not its JSON."""
+    whole = change_of(file)
+    if file.path.suffix != NOTEBOOK:
+        return [whole]
+    from speedpatch.notebooks import Notebook, cell_texts
+
+    assert isinstance(file.before, Notebook) and isinstance(file.after, Notebook)
+    before, after = cell_texts(file.before), cell_texts(file.after)
+    return [
+        Change(f"{whole.name} cell {number}", to_lines(text), to_lines(after[number]))
+        for number, text in before.items()
+    ]
+
+
+def to_lines(text: str) -> bytes:
+    """A cell's source as a file has it, with an end of its last line."""
+    return (text + "\n" if text and not text.endswith("\n") else text).encode("utf-8", "replace")
+
+
+def print_diff(files: Iterable[Rewrite]) -> None:
+    """The diff for `git apply`, byte for byte; on a terminal for reading, in colours, that of a notebook by cells."""
+    for file in files:
         if not sys.stdout.isatty():
             sys.stdout.flush()
-            sys.stdout.buffer.write(diff)
+            sys.stdout.buffer.write(diff_of(change_of(file)))
             sys.stdout.buffer.flush()
             continue
+        diff = b"".join(map(diff_of, changes_to_read(file)))
         for line in diff.decode("utf-8", "replace").split("\n")[:-1]:
-            say(line.removesuffix("\r"), next((style for start, style in DIFF_STYLES if line.startswith(start)), ""))
+            say(line.rstrip("\r\t"), next((style for start, style in DIFF_STYLES if line.startswith(start)), ""))
 
 
 def print_outcomes(reports: Sequence[Report], file: TextIO | None = None, verb: str = "applied") -> None:
     """One line for everything that was asked for; of many files, only what needs an eye."""
+    told: set[Outcome] = set()
     for report in reports:
-        for outcome in sorted(report.outcomes, key=lambda outcome: outcome.line):
-            if outcome.status != "not_applicable" or len(reports) <= FEW:
+        for outcome in in_order(report):
+            if outcome not in told and (outcome.status != "not_applicable" or len(reports) <= FEW):
                 say(line_of(outcome, verb), STYLES[outcome.status], file)
+            told.add(outcome)
     print_errors(reports)
+
+
+def in_order(report: Report) -> list[Outcome]:
+    """The outcomes of a program by their places, those in its script first."""
+    script = str(report.path)
+    return sorted(report.outcomes, key=lambda item: (item.path != script, item.path, item.cell, item.line))
 
 
 def print_errors(reports: Iterable[Report]) -> None:
@@ -89,12 +117,12 @@ def line_of(outcome: Outcome, verb: str = "applied") -> str:
     word = verb if outcome.status == "applied" else WORDS[outcome.status]
     tail = f" ({outcome.parity})" if outcome.status == "applied" else f" [{outcome.code}]"
     reason = f": {outcome.reason}" if outcome.reason else ""
-    return f"{outcome.path}:{outcome.line}: {outcome.codemod} {word}{reason}{tail}"
+    return f"{outcome.place}: {outcome.codemod} {word}{reason}{tail}"
 
 
 def print_sum(reports: Sequence[Report], skipped: int, verb: str, file: TextIO | None = None) -> None:
     """What happened in all, and what else could be asked for."""
-    changed = sum(report.changed for report in reports)
+    changed = len(rewrites(reports))
     failed = sum(report.error is not None for report in reports)
     parts = [f"{count(changed, 'file')} {verb}"]
     parts += [f"{count(failed, 'file')} failed"] if failed else []

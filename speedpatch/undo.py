@@ -13,14 +13,14 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from speedpatch import __version__
 from speedpatch.difference import Change, apply_hunks, diff_of, name_of, parse_diffs
 from speedpatch.errors import SourceError
-from speedpatch.read import explain, read_bytes, source_from_bytes
+from speedpatch.read import explain, read_bytes
 from speedpatch.sources import Source
 
 ENTRY = re.compile(r"# file ([0-9a-f]{64}) ([0-9a-f]{64}) (\".*\")")
@@ -62,7 +62,7 @@ def keep_patch(changed: Sequence[Source], over: Path | None = None) -> Path | No
     return create(f"{time.strftime('%Y%m%d-%H%M%S')}-{changed[0].path.name}", content)
 
 
-def create(name: str, content: bytes) -> Path:
+def create(name: str, content: bytes, suffix: str = ".patch") -> Path:
     """A new file in the state folder, or in the temporary one where there is no home to write to."""
     failure: OSError | None = None
     for folder in (state_folder(), fallback_folder()):
@@ -70,14 +70,19 @@ def create(name: str, content: bytes) -> Path:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not is_ours(folder):
                 raise PermissionError(1, "somebody else's folder", str(folder))
-            return create_in(folder, name, content)
+            return create_in(folder, name, content, suffix)
         except OSError as error:
             failure = failure or error
     assert failure is not None
     raise SourceError(
         str(state_folder()),
-        f"the reverse patch cannot be kept ({explain(failure)}), nothing written: set XDG_STATE_HOME",
+        f"the way back cannot be kept ({explain(failure)}), nothing written: set XDG_STATE_HOME",
     )
+
+
+def own_folders() -> list[Path]:
+    """The folders in which we may have kept something."""
+    return [folder for folder in (state_folder(), fallback_folder()) if is_ours(folder)]
 
 
 def is_ours(folder: Path) -> bool:
@@ -85,16 +90,22 @@ def is_ours(folder: Path) -> bool:
     return folder.is_dir() and (not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid())
 
 
-def create_in(folder: Path, name: str, content: bytes) -> Path:
-    """A new file that only its owner can read, under the first free number."""
+def create_in(folder: Path, name: str, content: bytes, suffix: str) -> Path:
+    """A new file that only its owner can read, under the first free number; it is on the disk when this returns."""
     for number in range(1, 10_000):
-        path = folder / f"{name}{'' if number == 1 else f'-{number:04}'}.patch"
+        path = folder / f"{name}{'' if number == 1 else f'-{number:04}'}{suffix}"
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             continue
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         return path
     raise FileExistsError(17, "too many patches of one second", str(folder))
 
@@ -114,8 +125,25 @@ def reverse_patch(changed: Sequence[Source]) -> bytes:
     return "\n".join([*head, ""]).encode() + b"".join(diffs)
 
 
+def written_with(path: Path) -> list[Path]:
+    """The other files of the run that left a file as it is now, as far as they too are what that run wrote."""
+    here = checksum(read_bytes(path))
+    real = str(path.resolve())
+    entry = next((entry for entry in kept_entries() if (entry.path, entry.after) == (real, here)), None)
+    others = [other for other in entries_of(entry.patch) if other.path != real] if entry else []
+    return [Path(other.path) for other in others if is_as_written(other)]
+
+
+def is_as_written(entry: Entry) -> bool:
+    """Whether a file is what a run left."""
+    try:
+        return checksum(Path(entry.path).read_bytes()) == entry.after
+    except OSError:
+        return False
+
+
 def original_of(path: Path) -> Source | None:
-    """The source as it was before speedpatch wrote it, to be written back; None when it is that already.
+    """The bytes as they were before speedpatch wrote, to be written back; None when they are that already.
 
     Raises SourceError when nothing is kept for the file, or when it was changed since.
     """
@@ -128,7 +156,7 @@ def original_of(path: Path) -> Source | None:
             before = apply_hunks(hunks[entry.index], raw)
             if checksum(before) != entry.before:
                 raise SourceError(str(path), f"cannot be reverted: {entry.patch} is damaged, the file is as it was")
-            return replace(source_from_bytes(path, before), raw=raw)
+            return Source(path, before.decode("latin-1"), "latin-1", raw=raw)
     if not entries:
         raise SourceError(str(path), "nothing to revert: speedpatch keeps no patch of this file")
     if any(entry.before == here for entry in entries):
@@ -140,8 +168,7 @@ def original_of(path: Path) -> Source | None:
 
 def kept_entries() -> Iterator[Entry]:
     """All files of all kept patches, the latest patch first."""
-    folders = [folder for folder in (state_folder(), fallback_folder()) if is_ours(folder)]
-    patches = [patch for folder in folders for patch in folder.glob("*.patch")]
+    patches = [patch for folder in own_folders() for patch in folder.glob("*.patch")]
     for patch in sorted(patches, key=lambda patch: (patch.stat().st_mtime_ns, patch.name), reverse=True):
         yield from entries_of(patch)
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedpatch.errors import SourceError
+from speedpatch.journal import Move, journal, sync_folder
 from speedpatch.read import explain
 from speedpatch.sources import Source
+from speedpatch.undo import checksum
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Staged:
     source: Source
     target: Path
     temporary: Path
+    content: bytes
 
 
 def write_source(source: Source) -> None:
@@ -30,14 +33,20 @@ def write_source(source: Source) -> None:
 
 
 def write_sources(sources: Iterable[Source]) -> None:
-    """Write the files of one program: all of them, or none when one cannot be written."""
+    """Write the files of one program: all of them, or none when one cannot be written or we are killed."""
     staged: list[Staged] = []
     try:
         for source in sources:
             staged.append(stage(source))
         for item in staged:
             check_unchanged(item)
-        replace_all(staged)
+        if len(staged) == 1:
+            replace_all(staged)
+        elif staged:
+            with journal(
+                [Move(item.target, item.temporary, item.source.raw, checksum(item.content)) for item in staged]
+            ):
+                replace_all(staged)
     finally:
         for item in staged:
             item.temporary.unlink(missing_ok=True)
@@ -48,21 +57,33 @@ def stage(source: Source) -> Staged:
     content = source.encode()
     try:
         target = source.path.resolve(strict=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
+        return Staged(source, target, stage_bytes(target, content), content)
     except OSError as error:
         raise unwritable(source, error) from None
+
+
+def stage_bytes(target: Path, content: bytes) -> Path:
+    """A temporary file beside the target, with its mode and owner, that is on the disk."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         copy_permissions(target, Path(name))
-    except BaseException as error:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise unwritable(source, error) from None
         raise
-    return Staged(source, target, Path(name))
+    return Path(name)
+
+
+def replace_bytes(target: Path, content: bytes) -> None:
+    """Put other content into a file, whole or not at all."""
+    temporary = stage_bytes(target, content)
+    try:
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def copy_permissions(target: Path, temporary: Path) -> None:
@@ -88,15 +109,28 @@ def check_unchanged(item: Staged) -> None:
 
 def replace_all(staged: list[Staged]) -> None:
     """Move every new file into place; when one fails, put the old content of the others back."""
-    done: list[Staged] = []
+    current = staged[0]
+    try:
+        for current in staged:
+            os.replace(current.temporary, current.target)
+        for folder in {item.target.parent for item in staged}:
+            sync_folder(folder)
+    except BaseException as error:
+        put_back(staged, current)
+        if isinstance(error, OSError):
+            raise unwritable(current.source, error) from None
+        raise
+
+
+def put_back(staged: list[Staged], failed: Staged) -> None:
+    """Give the files that were replaced their old content."""
     try:
         for item in staged:
-            os.replace(item.temporary, item.target)
-            done.append(item)
+            if not item.temporary.exists():
+                replace_bytes(item.target, item.source.raw)
     except OSError as error:
-        for item in done:
-            item.target.write_bytes(item.source.raw)
-        raise unwritable(staged[len(done)].source, error) from None
+        reason = f"cannot be written, nor can the files before it be put back: {explain(error)}"
+        raise SourceError(str(failed.source.path), f"{reason}; the next run of speedpatch undoes it") from None
 
 
 def unwritable(source: Source, error: OSError) -> SourceError:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from speedpatch import patch, registry
+from speedpatch import patch, registry, whole
 from speedpatch.codemod import Codemod, Group, Options, Outcome, Parity, Status
 from speedpatch.errors import SourceError
 from speedpatch.patch import FileResult, Result
@@ -56,19 +56,34 @@ def fake_patch(
     frozen: frozenset[Path] = frozenset(),
     scripts: int = 1,
 ) -> Result:
-    """Add `# NAME` for every codemod, unless the text says otherwise."""
+    """Add `# NAME` for every codemod, unless the text says otherwise, to the script and to what is SHARED in it.
+
+    A script that is a SHELL is no place for it: all happens in what is shared.
+    """
     script = sources[0]
     obey(script)
-    after, outcomes = script, []
+    after, outcomes = {source.path: source for source in sources}, []
     for codemod in codemods:
-        status = status_of(codemod.name, after.text)
+        places = [source.path for source in sources if is_place(source, script, frozen)]
+        status = status_of(codemod.name, after[script.path].text, [after[path].text for path in places])
         outcomes.append(outcome(codemod, status, script.path))
-        if status == "applied":
-            value = options.amp_dtype if codemod.name == "amp" else "on"
-            newline = "\r\n" if "\r\n" in script.text else "\n"
-            after = after.with_text(f"{after.text}# {codemod.name} {value}{newline}")
-    others = [FileResult(source, source) for source in sources[1:]]
-    return Result((FileResult(script, after), *others), tuple(outcomes))
+        for path in places if status == "applied" else ():
+            after[path] = with_line(after[path], codemod.name, options.amp_dtype if codemod.name == "amp" else "on")
+    return Result(tuple(FileResult(source, after[source.path]) for source in sources), tuple(outcomes))
+
+
+def is_place(source: Source, script: Source, frozen: frozenset[Path]) -> bool:
+    """Whether a file gets lines."""
+    is_wanted = "SHELL" not in source.text if source is script else "SHARED" in source.text
+    return is_wanted and source.path not in frozen
+
+
+def with_line(source: Source, name: str, value: str) -> Source:
+    """The source with the line of a codemod, once."""
+    if "# ADDS\n" in source.text:
+        source = source.with_text(source.text.replace("(model)", "(model, scaler)"))
+    newline = "\r\n" if "\r\n" in source.text else "\n"
+    return source if f"# {name} " in source.text else source.with_text(f"{source.text}# {name} {value}{newline}")
 
 
 def obey(script: Source) -> None:
@@ -87,10 +102,10 @@ def obey(script: Source) -> None:
         raise SourceError(str(script.path), str(error.msg), error.lineno or 0, error.offset or 0) from None
 
 
-def status_of(name: str, text: str) -> Status:
+def status_of(name: str, text: str, places: Sequence[str]) -> Status:
     """What becomes of a codemod."""
-    if f"# {name} " in text:
-        return "already"
+    if all(f"# {name} " in place for place in places):
+        return "already" if places else "declined"
     return "declined" if f"NO {name}" in text else "not_applicable" if "NOTHING" in text else "applied"
 
 
@@ -104,7 +119,7 @@ def outcome(codemod: Codemod, status: Status, path: Path) -> Outcome:
 def install() -> None:
     """Put the fakes in the place of the real ones."""
     registry.codemods = lambda: CODEMODS  # type: ignore[assignment]
-    patch.patch = fake_patch
+    patch.patch = whole.patch = fake_patch
 
 
 if __name__ == "__main__":

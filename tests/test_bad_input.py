@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from speedpatch.codemod import Options
+from speedpatch.errors import SourceError
+from speedpatch.read import source_from_bytes
 from speedpatch.run import Job, Report, run_job
+
+PATH = Path("train.py")
 
 SCRIPT = """\
 # a comment
@@ -30,7 +33,10 @@ print("done")
 
 def run(raw: bytes) -> Report:
     """Ask for mixed precision."""
-    return run_job(Job(Path("train.py"), ("amp",), Options(), follow=False, raw=raw))
+    try:
+        return run_job(Job((source_from_bytes(PATH, raw),), ("amp",)))
+    except SourceError as error:
+        return Report(PATH, error=str(error))
 
 
 def patched(raw: bytes) -> bytes:
@@ -38,10 +44,9 @@ def patched(raw: bytes) -> bytes:
     report = run(raw)
     assert report.error is None
     assert [outcome.status for outcome in report.outcomes] == ["applied"]
-    assert report.after is not None
-    again = run(report.after.encode())
-    assert again.after is None, "applying twice is applying once"
-    return report.after.encode()
+    (file,) = report.files
+    assert not run(file.after.encode()).files, "applying twice is applying once"
+    return file.after.encode()
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +109,7 @@ def test_one_clear_line(raw: bytes, reason: str) -> None:
     assert report.error.startswith(reason)
     assert "\n" not in report.error
     assert "internal" not in report.error
-    assert (report.outcomes, report.after) == ((), None)
+    assert (report.outcomes, report.files) == ((), ())
 
 
 def test_an_empty_file_has_nothing_to_patch() -> None:
@@ -126,7 +131,7 @@ def test_an_empty_file_has_nothing_to_patch() -> None:
 )
 def test_deep_nesting_is_patched_or_told(body: str) -> None:
     report = run((SCRIPT + "for step in range(3):\n" + body).encode())
-    assert report.after is not None or report.error == "train.py: nested too deeply to be analysed"
+    assert report.files or report.error == "train.py: nested too deeply to be analysed"
 
 
 @pytest.mark.slow

@@ -172,16 +172,72 @@ class TestActions:
         assert "1 file changed, 1 file failed" in done.out
         assert run("revert", ".").out == "other.py: reverted\n"
 
-    def test_a_full_disk_leaves_everything_as_it_was(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("calls", "message"),
+        [
+            pytest.param(1, "the way back cannot be kept (no space left on device), nothing written", id="at once"),
+            pytest.param(2, "train.py: cannot be written: no space left on device, the file is as it was", id="later"),
+        ],
+    )
+    def test_a_full_disk_leaves_everything_as_it_was(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, calls: int, message: str
+    ) -> None:
+        left = iter(range(1, calls))
+
         def fail(*_: object) -> None:
-            raise OSError(28, "No space left on device")
+            if next(left, None) is None:
+                raise OSError(28, "No space left on device")
 
         script = lay("train.py")
         monkeypatch.setattr(os, "fsync", fail)
         done = run("apply", "train.py", "--amp", "--yes")
         assert (done.code, script.read_bytes()) == (123, SCRIPT)
-        assert "train.py: cannot be written: no space left on device, the file is as it was" in done.err
+        assert message in done.err
         assert "reverse patch" not in done.out
+
+
+class TestPrograms:
+    """A script and the local modules that are patched with it."""
+
+    @pytest.fixture(autouse=True)
+    def program(self, folder: Path) -> None:
+        """A script in a folder, and a module that is patched with it."""
+        lay("src/train.py", b"import torch\nimport engine\n"), lay("src/engine.py", b"# SHARED\n")
+
+    def test_all_files_are_shown_and_written(self, run: Run) -> None:
+        done = run("apply", "src/train.py", "--amp")
+        assert done.out.count("--- a/src/train.py\n") == done.out.count("--- a/src/engine.py\n") == 1
+        assert "2 files would change" in done.err
+        done = run("apply", "src/train.py", "--amp", "--yes")
+        assert "2 files changed\nto undo: speedpatch revert src/train.py src/engine.py (the" in done.out
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n# amp float16\n"
+        assert Path("src/train.py").read_bytes() == b"import torch\nimport engine\n# amp float16\n"
+        assert run("apply", "src/train.py", "--amp", "--check").code == 0
+        assert run("revert", "src").out == "src/engine.py: reverted\nsrc/train.py: reverted\n"
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n"
+
+    def test_a_change_of_a_module_alone_counts(self, run: Run) -> None:
+        lay("src/train.py", b"import torch, engine\n# SHELL\n")
+        assert run("apply", "src/train.py", "--amp", "--check").code == 1
+        assert json.loads(run("apply", "src/train.py", "--amp", "--json").out)["files"] == [
+            {"path": "src/train.py", "changed": False, "error": None},
+            {"path": "src/engine.py", "changed": True, "error": None},
+        ]
+
+    def test_without_following_only_the_script_changes(self, run: Run) -> None:
+        run("apply", "src/train.py", "--amp", "--yes", "--no-follow")
+        assert Path("src/engine.py").read_bytes() == b"# SHARED\n"
+        assert Path("src/train.py").read_bytes().endswith(b"# amp float16\n")
+
+    def test_all_are_written_or_none(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("engine.py"))
+        lay("other.py")
+        done = run("apply", "src/train.py", "other.py", "--amp", "--yes")
+        assert done.code == 123
+        assert done.err == "speedpatch: src/engine.py: cannot be written: permission denied, the file is as it was\n"
+        assert Path("src/train.py").read_bytes() == b"import torch\nimport engine\n"
+        assert Path("other.py").read_bytes() == AMP
+        assert "1 file changed, 1 file failed" in done.out
 
 
 class TestStdin:
@@ -295,6 +351,7 @@ class TestFailures:
         [
             pytest.param("bad.py", b"import torch\nx = (\n", "bad.py:2:5: '(' was never closed", id="unparsable"),
             pytest.param("bad.py", b"import torch\n'\xe9'\n", "bad.py:2: not UTF-8 (byte 0xe9)", id="not UTF-8"),
+            pytest.param("a.ipynb", b"{torch", "a.ipynb:1:2: is no notebook: no JSON, expecting", id="a bad notebook"),
             pytest.param("bad.txt", SCRIPT, "bad.txt: is not a Python script", id="another suffix"),
             pytest.param("bad.py", SCRIPT + b"# DEEP", "bad.py: nested too deeply to be analysed", id="deep nesting"),
             pytest.param(
@@ -376,7 +433,7 @@ class TestReports:
         [
             pytest.param("a.py", b"", "amp not applicable: the file does not mention torch [amp.no-torch]", id="empty"),
             pytest.param("a.py", b"print 1\n", "amp not applicable: the file does not mention torch", id="no torch"),
-            pytest.param("a.ipynb", b"{}", "amp declined: notebooks are not supported yet; export with", id="notebook"),
+            pytest.param("a.ipynb", b"{}", "amp not applicable: the file does not mention torch", id="notebook"),
         ],
     )
     def test_what_needs_no_look_is_told_all_the_same(self, run: Run, name: str, raw: bytes, line: str) -> None:
@@ -384,10 +441,6 @@ class TestReports:
         done = run("apply", name, "--amp", "--yes")
         assert done.code == 0
         assert f"{name}:1: {line}" in done.out
-
-    def test_a_notebook_is_declined_under_strict(self, run: Run) -> None:
-        lay("a.ipynb", b"{}")
-        assert run("apply", "a.ipynb", "--amp", "--strict").code == 3
 
     def test_of_many_files_only_what_needs_an_eye_is_told(self, run: Run) -> None:
         for number in range(11):
@@ -495,6 +548,22 @@ class TestRevert:
         done = run("revert", "train.py")
         assert (done.code, script.read_bytes()) == (123, b"mine\n")
         assert "was changed since speedpatch wrote it, nothing written: try `git apply --3way " in done.err
+
+    def test_names_what_was_written_with_it(self, run: Run) -> None:
+        lay("train.py", b"import torch, engine\n"), lay("engine.py", b"# SHARED\n")
+        assert "to undo: speedpatch revert train.py engine.py (" in run("apply", "train.py", "--amp", "--yes").out
+        done = run("revert", "train.py")
+        assert done.out.startswith("train.py: reverted\nwritten by the same run, and left as they are: engine.py (sp")
+        assert run("revert", "engine.py").out == "engine.py: reverted\n"
+
+    def test_several_files_that_cannot_all_be_written(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        scripts = [lay("a.py"), lay("b.py")]
+        run("apply", ".", "--amp", "--yes")
+        monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("a.py"))
+        done = run("revert", ".")
+        assert (done.code, done.out) == (123, "b.py: reverted\n")
+        assert "a.py: cannot be written: permission denied" in done.err
+        assert [script.read_bytes() for script in scripts] == [AMP, SCRIPT]
 
     def test_nothing_to_revert(self, run: Run) -> None:
         lay("train.py")

@@ -26,13 +26,14 @@ def walked(root: Path, *paths: Path) -> list[str]:
 
 def test_finds_every_script_under_a_folder_in_a_stable_order(tmp_path: Path) -> None:
     lay(tmp_path, "train.py", "b/two.py", "b/one.py", "a/deep/er.py", "notes.txt", "train.ipynb", "stub.pyi")
-    assert walked(tmp_path) == ["train.py", "a/deep/er.py", "b/one.py", "b/two.py"]
+    assert walked(tmp_path) == ["train.ipynb", "train.py", "a/deep/er.py", "b/one.py", "b/two.py"]
 
 
 @pytest.mark.parametrize(
     "name",
     [
         pytest.param(".hidden/x.py", id="a hidden folder"),
+        pytest.param("a/.ipynb_checkpoints/x.ipynb", id="copies of notebooks"),
         pytest.param("env/x.py", id="a virtual environment"),
         pytest.param("a/__pycache__/x.py", id="bytecode"),
         pytest.param("lib/site-packages/x.py", id="installed packages"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkouts import copy_checkout
+from tests.test_notebooks import cell, document
 
 SCRIPT = """\
 import torch
@@ -60,6 +62,7 @@ def project(hooks: tuple[str, Path], tmp_path: Path) -> Path:
     git(tmp_path, "init", "-q")
     (tmp_path / ".pre-commit-config.yaml").write_text(hooks[0])
     (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "train.ipynb").write_text(json.dumps(document([cell(SCRIPT)])))
     (tmp_path / "util.py").write_text("x = 1\n")
     (tmp_path / "types.pyi").write_text("import torch\n")
     return tmp_path
@@ -99,6 +102,7 @@ def test_checks_then_patches_what_the_configuration_names(run: Hook, project: Pa
     assert patched.returncode == 1, patched.stdout + patched.stderr
     assert "files were modified by this hook" in patched.stdout
     assert "torch.autocast" in (project / "train.py").read_text()
+    assert "torch.autocast" in (project / "train.ipynb").read_text()
     assert (project / "types.pyi").read_text() == "import torch\n"
 
     for name in ("speedpatch", "speedpatch-check"):

@@ -94,10 +94,12 @@ def test_refuses_a_folder(tmp_path: Path) -> None:
     check_refuses(tmp_path, "is a folder where a file is needed")
 
 
-def test_refuses_a_notebook_with_the_way_out(tmp_path: Path) -> None:
+def test_reads_a_notebook_as_one(tmp_path: Path) -> None:
     path = tmp_path / "train.ipynb"
     path.write_text("{}")
-    check_refuses(path, "notebooks are not supported yet; export with `jupyter nbconvert --to script`")
+    check_refuses(path, "is no notebook: it names no `nbformat`")
+    path.write_text('{"nbformat": 4, "nbformat_minor": 0, "metadata": {}, "cells": []}')
+    assert read_source(path).text == ""
 
 
 def test_refuses_other_files(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ def test_interactive_asks_for_each_optimization_in_the_order_of_the_stages(scrip
     assert "1 file changed" in screen
 
 
+def test_interactive_shows_all_files_of_a_program(script: Path) -> None:
+    engine = script.parent / "engine.py"
+    engine.write_bytes(b"# SHARED\n")
+    script.write_bytes(b"import torch, engine\n")
+    questions = [("train.py: apply amp? [y/N/q]", b"y\n"), ("train.py: apply compile? [y/N/q]", b"n\n")]
+    code, screen = converse(["apply", "train.py", "--amp", "--compile", "--interactive"], questions)
+    assert (code, engine.read_bytes()) == (0, b"# SHARED\n# amp float16\n")
+    assert "--- a/engine.py" in screen
+    assert "2 files changed" in screen
+
+
 def test_interactive_stops_at_quit(script: Path) -> None:
     questions = [("apply amp? [y/N/q]", b"y\n"), ("apply non-blocking? [y/N/q]", b"q\n")]
     code, _ = converse(["apply", "train.py", "--all", "--interactive"], questions)

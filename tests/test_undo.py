@@ -137,7 +137,7 @@ def test_writes_nothing_when_no_patch_can_be_kept(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
-    with pytest.raises(SourceError, match="the reverse patch cannot be kept"):
+    with pytest.raises(SourceError, match="the way back cannot be kept"):
         keep_patch([read_source(script).with_text("new\n")])
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from speedpatch import patch
 from speedpatch.codemod import Codemod, Options
 from speedpatch.importers import find_importers
-from speedpatch.patch import Result, patch
+from speedpatch.patch import Result
 from speedpatch.program import read_program
 from speedpatch.sources import Source
 
@@ -59,7 +60,7 @@ def run(
     program: Sequence[Source], scripts: int, codemods: Sequence[Codemod], options: Options, frozen: Frozen
 ) -> Result:
     """Patch a program of some scripts."""
-    return patch(program, codemods, options, frozen(paths(program)), scripts)
+    return patch.patch(program, codemods, options, frozen(paths(program)), scripts)
 
 
 def joined(program: Sequence[Source], users: Sequence[Source], scripts: int = 1) -> list[Source]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from speedpatch import patch, registry, whole
+from speedpatch import patch, registry
 from speedpatch.codemod import Codemod, Group, Options, Outcome, Parity, Status
 from speedpatch.errors import SourceError
 from speedpatch.patch import FileResult, Result
@@ -119,7 +119,7 @@ def outcome(codemod: Codemod, status: Status, path: Path) -> Outcome:
 def install() -> None:
     """Put the fakes in the place of the real ones."""
     registry.codemods = lambda: CODEMODS  # type: ignore[assignment]
-    patch.patch = whole.patch = fake_patch
+    patch.patch = fake_patch
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 optimizations = ["amp", "compile"]
 amp-dtype = "bfloat16"
 target-torch = "2.6"
+exclude = ["vendor/"]
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ declined under --strict, 123 a file failed (the others are done).
 APPLY = """\
 Usage: speedpatch apply PATH... [optimizations] [options]
 Example: speedpatch apply train.py --amp --compile
-PATH is a script, a folder (what git ignores is left out), or - for stdin.
+PATH is a script, notebook or folder (what git ignores is left out), - is stdin.
 
 Optimizations (none named: those of pyproject.toml, else the exact ones):
 {flags}
@@ -67,7 +67,7 @@ Example: speedpatch scan train.py
 Say what a training script is made of, what could be gained, and what would be
 declined and why. Nothing is written.
 
-PATH is a script or a folder (what git ignores is left out).
+PATH is a script, a notebook or a folder (what git ignores is left out).
 Optimizations (none named: all for speed and scale):
 {flags}
 {options}

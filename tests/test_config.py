@@ -53,6 +53,7 @@ def test_stops_at_the_repository(tmp_path: Path) -> None:
     [
         pytest.param("[tool.speedpatch]\n\nflags = []\n", 3, "unknown key `flags`", id="an unknown key"),
         pytest.param("[tool.speedpatch]\noptimizations = 'amp'\n", 2, "has to be a list", id="no list"),
+        pytest.param("[tool.speedpatch]\nexclude = [1]\n", 2, "exclude has to be a list", id="no patterns"),
         pytest.param("[tool.speedpatch]\namp-dtype = 'int8'\n", 2, "one of float16, bfloat16", id="no such dtype"),
         pytest.param("[tool.speedpatch]\ntarget-torch = 2\n", 2, "a release such as", id="no release"),
         pytest.param("[tool.speedpatch]\ntarget-torch = '2.3'\n", 2, "nothing older than 2.4", id="too old"),

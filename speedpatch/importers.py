@@ -34,9 +34,20 @@ def find_importers(known: Iterable[Path], signatures: Iterable[tuple[Path, str]]
     return found
 
 
+MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml")
+"""What lies at the root of a project."""
+LEVELS = 4
+
+
 def project_root(script: Path) -> Path:
-    """The root of the script's repository, else its folder."""
-    return next((folder for folder in script.parents if (folder / ".git").exists()), script.parent)
+    """The nearest folder above the script that looks like the root of its project, else the folder of its package."""
+    for folder in list(script.parents)[:LEVELS]:
+        if any((folder / name).exists() for name in MARKS):
+            return folder
+    folder = script.parent
+    while (folder / "__init__.py").exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
 
 
 def using(path: Path, wanted: dict[Path, set[str]]) -> Source | None:

@@ -33,7 +33,7 @@ def patch_whole(program: Sequence[Source], codemods: Iterable[Codemod], options:
         users = find_importers(paths(program), [(program[0].path, "")], program[0].path)
         together = joined(program, users)
         other = run(together, 1 + len(users), wanted, options, frozen) if users else result
-        if declined(other) < declined(result):
+        if users and declined(other) <= declined(result):
             return settle(together, 1 + len(users), other, wanted, options, frozen)
     return settle(program, 1, result, wanted, options, frozen)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speedpatch.importers import find_importers
+from speedpatch.importers import find_importers, project_root
 
 ENGINE = "def train(model, optimizer):\n    pass\n\n\ndef evaluate(model):\n    pass\n"
 
@@ -51,3 +51,20 @@ def test_a_function_that_nobody_else_names(project: Path) -> None:
 def test_the_script_itself_is_known(project: Path) -> None:
     assert "main.py" in names(project, "train")
     assert "main.py" not in names(project, "train", "main.py")
+
+
+@pytest.mark.parametrize(
+    ("mark", "root"),
+    [
+        pytest.param("a/.git/HEAD", "a", id="repository"),
+        pytest.param("a/b/pyproject.toml", "a/b", id="project file"),
+        pytest.param("a/b/c/__init__.py", "a/b", id="package"),
+        pytest.param("a/b/c/other.py", "a/b/c", id="folder"),
+    ],
+)
+def test_root_of_a_project(tmp_path: Path, mark: str, root: str) -> None:
+    script = tmp_path / "a/b/c/train.py"
+    for path in (script, tmp_path / mark):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert project_root(script) == tmp_path / root

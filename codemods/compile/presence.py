@@ -115,6 +115,8 @@ def unfollowed(program: Compile) -> tuple[ast.AST, str] | None:
 
 def is_about_tensors(program: Compile) -> bool:
     """Whether everything that trains and that is called is in sight, and no module is trained."""
+    if program.facts.sites.models:
+        return False
     optimizers = program.facts.sites.trained
     called = program.modules.work.called_outside
     values = [value for call in program.calls for value in program.facts.values(call.func)]

@@ -48,7 +48,8 @@ class Modules:
             owners = list(self.work.called_outside)
         modules = dict.fromkeys(module for owner in owners for module in self.unwrap(owner) if self.is_model(module))
         found = dict.fromkeys(self.container(module) for module in modules)
-        inner = {part for module in found for part in self.parts.inside(module)}
+        inside = {module: frozenset(self.parts.inside(module)) for module in found}
+        inner = {part for module in found for part in inside[module] if module not in inside.get(part, frozenset())}
         return tuple(sorted((module for module in found if module not in inner), key=value_line))
 
     def is_model(self, value: Value) -> bool:

@@ -67,6 +67,7 @@ def find_regions(amp: Amp) -> Regions | Finding:
         obstacle = add_training(amp, site, regions)
         if obstacle is not None:
             return obstacle
+    add_kept(amp, regions)
     for scope in amp.facts.scopes:
         add_evaluation(amp, scope, regions)
     regions.training = unique(regions.training)
@@ -311,6 +312,24 @@ def is_barrier(amp: Amp, statement: ast.stmt) -> bool:
         isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith))
         for node in [statement, *own_nodes(statement)]
     )
+
+
+def add_kept(amp: Amp, regions: Regions) -> None:
+    """The regions around forwards whose outputs a loss in another method finds in attributes, as in `self.fake`."""
+    facts, tree = amp.facts, amp.facts.tree
+    nodes = [node for region in regions.training for statement in region.block for node in ast.walk(statement)]
+    read = {(node.attr, value) for node in nodes if isinstance(node, ast.Attribute) for value in facts.values(node)}
+    blocks: dict[int, list[ast.stmt]] = {}
+    for call in left_out(amp, regions):
+        statement = tree.statement(call)
+        kept = [
+            node for node in ast.walk(statement) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        ]
+        if any((node.attr, value) in read for node in kept for value in facts.values(node)):
+            blocks.setdefault(id(tree.block(statement)), []).append(statement)
+    for members in blocks.values():
+        chosen = [item for item in dict.fromkeys(members) if needs_float32(amp, item) is None]
+        regions.training += group(facts, chosen, None, partial(is_barrier, amp))
 
 
 # ---- evaluation

@@ -104,7 +104,8 @@ def ways(facts: Facts, wanted: frozenset[Value], places: dict[Place, Bindings]) 
             way = tuple(Home(anchor, scope, owner) for anchor in anchors if anchor is not None)
             if len(way) == len(anchors):
                 found.append(way)
-    return found or [(home,) for home in nameless(facts, set(wanted))]
+    binding = {statement for statements in places.values() for statement in statements}
+    return [*found, *((home,) for home in nameless(facts, set(wanted)) if home.anchor not in binding)]
 
 
 def together_by_scope(wanted: frozenset[Value], places: dict[Place, Bindings]) -> list[frozenset[Value]]:

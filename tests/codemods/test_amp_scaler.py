@@ -1328,7 +1328,8 @@ def test_rewrites_a_step(before: str, after: str) -> None:
                     self.scaler = torch.amp.GradScaler("cuda")
                     self.crit = nn.BCEWithLogitsLoss()
                 def forward(self):
-                    self.fake = self.G(self.real_A)
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        self.fake = self.G(self.real_A)
                 def backward_D(self):
                     with torch.autocast("cuda", dtype=torch.float16):
                         fake = self.D(self.fake.detach())

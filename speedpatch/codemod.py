@@ -62,8 +62,22 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """How many times as fast training gets, `low` to `high`, in the words of a `source`; `on_gpu`: on GPUs only."""
+
+    low: float
+    high: float
+    text: str
+    source: str
+    on_gpu: bool = True
+
+
+@dataclass(frozen=True)
 class Codemod:
-    """One optimization. `since`: the oldest torch that its output runs on; `options`: its fields of `Options`."""
+    """One optimization. `since`: the oldest torch that its output runs on; `options`: its fields of `Options`.
+
+    `gain` is None where nobody has measured one that could be cited.
+    """
 
     name: str
     group: Group
@@ -75,3 +89,4 @@ class Codemod:
     docs: str
     plan: Callable[[Facts, Options], Iterable[Edit | Finding]]
     options: tuple[str, ...] = ()
+    gain: Gain | None = None

@@ -47,7 +47,21 @@ class Outcome:
     @property
     def place(self) -> str:
         """Where it is, for people."""
-        return f"{self.path}:cell {self.cell}:{self.line}" if self.cell else f"{self.path}:{self.line}"
+        return place_of(self.path, self.line, self.cell)
+
+
+def place_of(path: str, line: int, cell: int = 0) -> str:
+    """A place, for people."""
+    return f"{path}:cell {cell}:{line}" if cell else f"{path}:{line}"
+
+
+@dataclass(frozen=True)
+class Edited:
+    """How many edits a codemod makes in one file: `path` as the user named it."""
+
+    codemod: str
+    path: str
+    count: int
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ def print_table(scanned: Sequence[Scanned]) -> None:
     """A row for each program, those that gain most first, and what to expect of what applies."""
     from rich.console import Console
 
-    table = empty_table()
+    longest = max(len(line) for item in scanned for line in broken(str(item.report.path)).split("\n"))
+    table = empty_table(min(PATH, longest))
     for item in sorted(scanned, key=lambda item: (-item.expected, str(item.report.path))):
         add_row(table, item)
     is_terminal = sys.stdout.isatty()
@@ -157,12 +158,12 @@ def print_table(scanned: Sequence[Scanned]) -> None:
     print_wrapped("`speedpatch scan PROGRAM` says all of one, `speedpatch explain CODE` what a code means.", "", "")
 
 
-def empty_table() -> Table:
-    """The columns."""
+def empty_table(width: int) -> Table:
+    """The columns, the first as wide as the paths need."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("program", no_wrap=True)
+    table.add_column("program", overflow="fold", min_width=width, max_width=max(width, len("program")))
     table.add_column("trains", overflow="fold", max_width=16)
     table.add_column("device", no_wrap=True)
     table.add_column("would apply", max_width=12)

@@ -27,6 +27,7 @@ LOOP = "for epoch in range(9):\n    for x, y in loader:\n        " + STEP.format
 TRAIN = HEAD + "from data import data\n" + MODEL + 'device = "cuda"\n' + SET_UP + LOADER + LOOP
 ON_CPU = TRAIN.replace('"cuda"', '"cpu"')
 ENGINE = "from transformers import Trainer\nimport torch\nTrainer(model).train()\n"
+WIDE = "\u5b57" * 40
 LBFGS = TRAIN.replace("Adam", "LBFGS").replace("optimizer.step()", "optimizer.step(lambda: loss)")
 
 
@@ -289,6 +290,13 @@ class TestText:
             "baselines/train.py",
             "experiments/",
         ]
+
+    def test_long_names_do_not_crowd_the_table(self, capsys: pytest.CaptureFixture[str]) -> None:
+        lay({f"{'long_' * 12}.py": LBFGS, f"{WIDE}.py": ON_CPU})
+        lines = told(capsys, ".")
+        assert "program                       trains  device  would apply  not applied" in lines
+        row = next(line for line in lines if line.startswith("long_"))
+        assert row.split()[1:] == ["Net", "CUDA", "compile", "amp.lbfgs"]
 
     def test_targets(self, capsys: pytest.CaptureFixture[str]) -> None:
         lay({"a/train.py": TRAIN, "b/train.py": TRAIN, "b/requirements.txt": "torch>=2.9\n"})

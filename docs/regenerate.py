@@ -38,6 +38,7 @@ def generated(codemod: Codemod) -> str:
         "group, parity": f"{codemod.group}, {codemod.parity}",
         "torch": f"{codemod.since} or newer",
         "needs": codemod.needs,
+        "gain": f"{codemod.gain.text} ({codemod.gain.source})" if codemod.gain else "",
     }
     rows = [f"| {name} | {cell(text)} |" for name, text in facts.items() if text]
     codes = [f"| `{code}` | {'<br>'.join(map(cell, texts))} |" for code, texts in reasons_of(codemod).items()]

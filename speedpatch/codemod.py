@@ -47,7 +47,21 @@ class Outcome:
     @property
     def place(self) -> str:
         """Where it is, for people."""
-        return f"{self.path}:cell {self.cell}:{self.line}" if self.cell else f"{self.path}:{self.line}"
+        return place_of(self.path, self.line, self.cell)
+
+
+def place_of(path: str, line: int, cell: int = 0) -> str:
+    """A place, for people."""
+    return f"{path}:cell {cell}:{line}" if cell else f"{path}:{line}"
+
+
+@dataclass(frozen=True)
+class Edited:
+    """How many edits a codemod makes in one file: `path` as the user named it."""
+
+    codemod: str
+    path: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -62,8 +76,22 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """How many times as fast training gets, `low` to `high`, in the words of a `source`; `on_gpu`: on GPUs only."""
+
+    low: float
+    high: float
+    text: str
+    source: str
+    on_gpu: bool = True
+
+
+@dataclass(frozen=True)
 class Codemod:
-    """One optimization. `since`: the oldest torch that its output runs on; `options`: its fields of `Options`."""
+    """One optimization. `since`: the oldest torch that its output runs on; `options`: its fields of `Options`.
+
+    `gain` is None where nobody has measured one that could be cited.
+    """
 
     name: str
     group: Group
@@ -75,3 +103,4 @@ class Codemod:
     docs: str
     plan: Callable[[Facts, Options], Iterable[Edit | Finding]]
     options: tuple[str, ...] = ()
+    gain: Gain | None = None

@@ -21,8 +21,13 @@ LEVELS = {"applied": "warning", "declined": "note", "already": "none", "not_appl
 
 def to_json(reports: Sequence[Report]) -> str:
     """The stable, versioned object of `--json`."""
+    return json.dumps(to_object(reports), indent=2)
+
+
+def to_object(reports: Sequence[Report]) -> dict[str, Any]:
+    """The same before it is text."""
     outcomes = [fields_of(outcome) for outcome in all_outcomes(reports)]
-    return json.dumps({"version": 1, "files": list(files_of(reports)), "outcomes": outcomes}, indent=2)
+    return {"version": 1, "files": list(files_of(reports)), "outcomes": outcomes}
 
 
 def files_of(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
@@ -37,7 +42,12 @@ def files_of(reports: Sequence[Report]) -> Iterator[dict[str, Any]]:
 
 def fields_of(outcome: Outcome) -> dict[str, Any]:
     """An outcome as it stands in the JSON; the cell is there in a notebook only."""
-    return {name: value for name, value in asdict(outcome).items() if name != "cell" or value}
+    return without_cell(asdict(outcome))
+
+
+def without_cell(fields: dict[str, Any]) -> dict[str, Any]:
+    """A place's fields, without the cell where there are none."""
+    return {name: value for name, value in fields.items() if name != "cell" or value}
 
 
 def all_outcomes(reports: Iterable[Report]) -> list[Outcome]:

@@ -278,7 +278,7 @@ def unseen(notebook: Notebook) -> Iterator[str]:
         yield f"cell {cell.number} ({cell.opaque})"
     for cell, mask in notebook.masks:
         if RUN.match(mask.text):
-            yield f"`{mask.text.strip()}` in cell {cell.number}"
+            yield f"`{' '.join(mask.text.split()[:2])}` in cell {cell.number}"
 
 
 def number_at(text: str, line: int, cells: Sequence[Cell], word: str) -> tuple[int, int]:

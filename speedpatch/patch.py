@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
 from speedpatch.checks import check
-from speedpatch.codemod import Codemod, Finding, Options, Outcome, Stage
+from speedpatch.codemod import Codemod, Edited, Finding, Options, Outcome, Stage
 from speedpatch.edits import AddParameter, Edit, apply_edits
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.facts import Facts, build_facts
@@ -35,12 +36,13 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one program: its files, an outcome for everything that was asked for, and the functions that
-    take other parameters now, by file and name: who else calls them has to follow."""
+    """What became of one program: its files, an outcome for everything that was asked for, how much was edited where,
+    and the functions that take other parameters now, by file and name: who else calls them has to follow."""
 
     files: tuple[FileResult, ...]
     outcomes: tuple[Outcome, ...]
     signatures: frozenset[tuple[Path, str]] = frozenset()
+    edits: tuple[Edited, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Round:
     facts: Facts
     outcomes: tuple[Outcome, ...] = ()
     signatures: frozenset[tuple[Path, str]] = frozenset()
+    edits: tuple[Edited, ...] = ()
 
 
 def patch(
@@ -80,9 +83,8 @@ def patch(
         return Result((FileResult(script, script, f"{script.path}: {reason}"),), ())
     after = {module.source.path: module.source for module in done.facts.modules}
     files = [FileResult(module.source, after[module.source.path]) for module in modules]
-    return Result(
-        tuple(file for file in files if file.changed or file.before is script), done.outcomes, done.signatures
-    )
+    told = tuple(file for file in files if file.changed or file.before is script)
+    return Result(told, done.outcomes, done.signatures, done.edits)
 
 
 def parsable(sources: Sequence[Source]) -> list[Module]:
@@ -133,8 +135,10 @@ def run_codemod(current: Round, codemod: Codemod, options: Options) -> Round:
         apply_edits(module, [edit for edit in edits if edit.path == module.source.path]) for module in facts.modules
     ]
     changed = {(edit.path, edit.function.name) for edit in edits if isinstance(edit, AddParameter)}
+    counted = Counter(str(edit.path) for edit in edits)
+    edited = tuple(Edited(codemod.name, path, count) for path, count in counted.items())
     built = build_facts(modules, facts.frozen, len(facts.state.mains))
-    return Round(built, outcomes, current.signatures | changed)
+    return Round(built, outcomes, current.signatures | changed, current.edits + edited)
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:

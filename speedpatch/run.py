@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from speedpatch import registry
-from speedpatch.codemod import Codemod, Options, Outcome, Status
+from speedpatch.codemod import Codemod, Edited, Options, Outcome, Status
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.read import NOTEBOOK, explain, mentions_torch, read_bytes, source_from_bytes
 from speedpatch.sources import Rewrite, Source
@@ -19,6 +19,7 @@ from speedpatch.sources import Rewrite, Source
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from speedpatch.evidence import Evidence
     from speedpatch.patch import Result
 
 POOL_FROM = 12
@@ -29,7 +30,7 @@ STDIN = Path("-")
 class Job:
     """One program, its script first, and what is asked of it; files in `frozen` are read, but never edited.
 
-    `others` are codemods of which only the names that would apply are told; `describe`: say what it is made of too;
+    `others` are codemods of which only the names that would apply are told; `describe`: find what it is made of too;
     `follow`: what else in its project goes with it may be looked for.
     """
 
@@ -49,14 +50,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of one program: `files` are those to be written, `error` is set when it failed."""
+    """What became of one program: `files` are those to be written, `error` is set when it failed.
+
+    `edits`: how much each codemod does in which files; `evidence`: what the program is made of, if that was asked for.
+    """
 
     path: Path
     outcomes: tuple[Outcome, ...] = ()
     files: tuple[Rewrite, ...] = ()
     error: str | None = None
     others: tuple[str, ...] = ()
-    description: tuple[str, ...] = ()
+    edits: tuple[Edited, ...] = ()
+    evidence: Evidence | None = None
     job: Job | None = field(default=None, repr=False)
 
     @property
@@ -67,7 +72,7 @@ class Report:
     def failed(self, error: str) -> Report:
         """The same program, left as it was."""
         kept = tuple(outcome for outcome in self.outcomes if outcome.status != "applied")
-        return replace(self, outcomes=kept, files=(), error=error)
+        return replace(self, outcomes=kept, files=(), edits=(), error=error)
 
 
 def rewrites(reports: Iterable[Report]) -> list[Rewrite]:
@@ -172,9 +177,9 @@ def run_program(job: Job) -> Report:
         further = patch_job(job, job.others)
         report = replace(report, others=applied_names(further.outcomes))
     if report.error is None and job.describe:
-        from speedpatch.describe import describe_program
+        from speedpatch.evidence import find_evidence
 
-        report = replace(report, description=describe_program(job.program))
+        report = replace(report, evidence=find_evidence(job.program))
     return report
 
 
@@ -206,7 +211,7 @@ def report_of(path: Path, result: Result) -> Report:
     for file in files:
         file.after.encode()
     error = next((file.error for file in result.files if file.error is not None), None)
-    report = Report(path, result.outcomes, files)
+    report = Report(path, result.outcomes, files, edits=result.edits)
     return report if error is None else report.failed(with_path(error, path))
 
 

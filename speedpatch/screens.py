@@ -142,8 +142,9 @@ def explain_screen(codemod: Codemod) -> str:
     )
     facts = f"group {codemod.group}, parity {codemod.parity}, torch {codemod.since} or newer{options}"
     needs = f"\nneeds: {codemod.needs}" if codemod.needs else ""
+    gain = f"\ngain: {codemod.gain.text}\n  ({codemod.gain.source})" if codemod.gain else ""
     manual = inspect.getdoc(sys.modules[codemod.plan.__module__]) or ""
-    return f"{head}\n{facts}{needs}\n\n{manual}"
+    return f"{head}\n{facts}{needs}{gain}\n\n{manual}"
 
 
 def reason_screen(codemod: Codemod, code: str, reasons: Sequence[str]) -> str:

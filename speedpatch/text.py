@@ -33,7 +33,12 @@ def say(line: str, style: str = "", file: TextIO | None = None) -> None:
         return
     from rich.text import Text
 
-    console(file is sys.stderr).print(Text(CONTROL.sub("\N{REPLACEMENT CHARACTER}", line), style))
+    console(file is sys.stderr).print(Text(shown(line), style))
+
+
+def shown(text: str) -> str:
+    """A text without the characters that a terminal would obey."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 @cache

@@ -100,7 +100,7 @@ def again(member: Member, overlay: Overlay, frozen: Mapping[str, str]) -> Report
         outcomes = credited(outcomes, alone.outcomes, overlay.owners[next(iter(shared))])
     reasons = "; ".join(dict.fromkeys(held.values()))
     outcomes = [explained(item, alone.outcomes, reasons) for item in outcomes]
-    return replace(report, job=job, outcomes=tuple(outcomes), others=alone.others, description=alone.description)
+    return replace(report, job=job, outcomes=tuple(outcomes), others=alone.others, evidence=alone.evidence)
 
 
 def on_disk(outcome: Outcome, member: Member, shared: Mapping[str, Source]) -> Outcome:

@@ -16,7 +16,7 @@ import pytest
 
 from speedpatch import patch, registry
 from speedpatch.__main__ import main
-from tests import checkouts, fakes
+from tests import fakes
 
 SCRIPT = b"import torch\n"
 AMP = SCRIPT + b"# amp float16\n"
@@ -494,40 +494,6 @@ class TestReports:
         place = sarif["results"][0]["locations"][0]["physicalLocation"]
         assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("a%20b/train.py", 1)
         assert sarif["invocations"][0]["executionSuccessful"] is False
-
-    def test_scan_says_what_a_program_is_made_of(self, run: Run) -> None:
-        lay("train.py", (checkouts.ROOT / "examples" / "train.py").read_bytes())
-        lines = run("scan", "train.py").out.splitlines()
-        assert lines[:8] == [
-            "train.py",
-            "  trains: Classifier (line 40)",
-            "  with: AdamW (line 42)",
-            "  reads from: DataLoader (line 38)",
-            "  backward: line 27",
-            "  optimizer steps: line 29",
-            "  device: chosen at run time (device)",
-            "  could be gained:",
-        ]
-
-    def test_scan(self, run: Run) -> None:
-        lay("train.py", b"import torch\n# NO compile\n# amp float16\n")
-        done = run("scan", "train.py")
-        assert done.code == 0
-        assert done.out.splitlines() == [
-            "train.py",
-            "  could be gained:",
-            "    train.py:1: non-blocking applies: because of applied (exact)",
-            "  there already:",
-            "    train.py:1: amp already there: because of already [amp.already]",
-            "  would be declined:",
-            "    train.py:1: compile declined: because of declined [compile.declined]",
-            "1 file could gain",
-        ]
-        assert {item["codemod"] for item in json.loads(run("scan", "train.py", "--json").out)["outcomes"]} == {
-            "amp",
-            "compile",
-            "non-blocking",
-        }
 
 
 class TestRevert:

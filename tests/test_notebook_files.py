@@ -20,7 +20,7 @@ CELLS = (
     "# %%bash is no cell magic here\nimport torch\nfrom model import Net",
     "%%bash\nls",
     "device = 'cuda'\nmodel = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
-    "!nvidia-smi\n%run other.py",
+    "!nvidia-smi\n%run other.py --token secret",
     "x, y = torch.randn(8, 4).to(device), torch.randn(8, 1).to(device)\nfor step in range(100):\n"
     "    loss = torch.nn.functional.mse_loss(model(x), y)\n    optimizer.zero_grad()\n    loss.backward()\n"
     "    optimizer.step()",
@@ -104,9 +104,9 @@ def test_programs_get_cell_and_line(run: Command) -> None:
 
 def test_scan_says_what_it_cannot_see(run: Command) -> None:
     lines = run("scan", "src/nb.ipynb").stdout.splitlines()
-    assert lines[:2] == ["src/nb.ipynb", "  trains: Net (cell 4 line 2)"]
-    assert "  backward: cell 6 line 5" in lines
-    assert "  not read: cell 3 (cell magic %%bash), `%run other.py` in cell 5" in lines
+    assert "    model           Net src/nb.ipynb:cell 4:2" in lines
+    assert "    backward        loss src/nb.ipynb:cell 6:5" in lines
+    assert "    not read        cell 3 (cell magic %%bash); `%run other.py` in cell 5" in lines
 
 
 def test_a_folder_has_notebooks_but_not_their_copies(run: Command, raw: bytes) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from speedpatch import registry
 from speedpatch.errors import PatchError
+from speedpatch.screens import explain_screen
 from tests.checkouts import ROOT
 
 NAMES = sorted(registry.codemods())
@@ -33,6 +34,17 @@ def test_a_codemod_explains_itself(name: str) -> None:
     assert "https://" in explained, "say why it is faster, with a link"
     assert codemod.summary[0].islower() and not codemod.summary.endswith(".")
     assert len(codemod.summary) <= 70
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_speedup_says_what_it_gains_and_who_says_so(name: str) -> None:
+    codemod = registry.codemods()[name]
+    gain = codemod.gain
+    assert gain is not None or codemod.group != "speed"
+    assert gain is None or (1 < gain.low <= gain.high and gain.source.startswith("https://"))
+    if gain is not None:
+        assert gain.on_gpu == ("GPU" in gain.text)
+        assert f"gain: {gain.text}\n" in explain_screen(codemod)
 
 
 def test_takes_codemods_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

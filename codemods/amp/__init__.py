@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from speedpatch.codemod import Codemod, Finding, Options
+from speedpatch.codemod import Codemod, Finding, Gain, Options
 from speedpatch.edits import Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
 from speedpatch.facts.devices import bound_before, find_device, moved_before
@@ -312,4 +312,10 @@ CODEMOD = Codemod(
     docs="amp.md",
     plan=plan,
     options=("amp_dtype",),
+    gain=Gain(
+        low=2,
+        high=3,
+        text="2 to 3 times on GPUs with tensor cores",
+        source="https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html",
+    ),
 )

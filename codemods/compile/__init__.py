@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from speedpatch.codemod import Codemod, Finding, Options
+from speedpatch.codemod import Codemod, Finding, Gain, Options
 from speedpatch.edits import Edit, Insert
 from speedpatch.facts import Facts
 from speedpatch.facts.setup import NotReady, Ready, end
@@ -136,4 +136,10 @@ CODEMOD = Codemod(
     docs="compile.md",
     plan=plan,
     options=("compile_mode",),
+    gain=Gain(
+        low=1.3,
+        high=2,
+        text="30 % to 2 times on GPUs with tensor cores",
+        source="https://github.com/pytorch/pytorch/issues/93794",
+    ),
 )

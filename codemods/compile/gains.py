@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
+from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.tree import position
 from speedpatch.facts.values import FUNCTIONS, Derived, External, FunctionNode, Pack, Value
 from speedpatch.facts.work import Use
 
-from .context import Compile
+from .context import Compile, last_name
 from .presence import unfollowed
 from .programs import functional_calls
 
@@ -49,7 +50,7 @@ def past_the_call(program: Compile, model: Value) -> Iterator[Finding]:
 
 def not_reached(program: Compile, model: Value, use: Use) -> Finding:
     """A training call of a part of a model, or of one of its methods."""
-    called = program.facts.text(use.call.func)
+    called = dotted(use.call.func) or last_name(use.call)
     if any(program.facts.state.is_module(value) for value in program.facts.values(use.call.func)):
         return program.declined(
             "submodules",

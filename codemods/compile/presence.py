@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from speedpatch.codemod import Finding
+from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.origins import out_of_sight
 from speedpatch.facts.values import FUNCTIONS, Derived, External, Instance, Parameter, Value
 
@@ -90,9 +91,10 @@ def is_module(program: Compile, node: ast.expr) -> bool:
 
 
 def mode_of(program: Compile, call: ast.Call) -> str:
-    """The mode that is written out, for the message."""
+    """The mode that is written out or has a name, for the message."""
     mode = next((item.value for item in call.keywords if item.arg == "mode"), None)
-    return f" (mode={program.facts.text(mode)})" if mode is not None else ""
+    is_short = mode is not None and (isinstance(mode, ast.Constant) or dotted(mode) is not None)
+    return f" (mode={program.facts.text(mode)})" if mode is not None and is_short else ""
 
 
 def without_model(program: Compile) -> Finding:

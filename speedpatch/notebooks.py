@@ -37,6 +37,12 @@ LINE = re.compile(r"(?<!\.py )\bline (\d+)\b")
 PYTHON = re.compile(r"i?python", re.IGNORECASE)
 
 
+OTHER = re.compile(
+    r"\s*%%(bash|sh|script|system|cmd|html|svg|js|javascript|latex|markdown|writefile|file|sql|perl|ruby)\b"
+)
+"""Cells in other languages, and files that a cell writes."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """A code cell: its source in the file, the Python that stands for it, and what is masked in that.
@@ -70,6 +76,12 @@ class Notebook(Source):
     def part(self, line: int) -> int:
         """The number of the cell that a line of the program is in: no block may reach over two of them."""
         return number_at(self.text, line, self.cells, self.word)[0]
+
+    def unread(self) -> tuple[tuple[int, str], ...]:
+        """Python that is not part of the program, by cell: behind line magics, or in cells that do not parse."""
+        whole = [(cell.number, cell.source.text) for cell in self.opaque_cells if not OTHER.match(cell.source.text)]
+        lines = [(cell.number, mask.text) for cell, mask in self.masks if mask.text.lstrip()[:1] not in "!?"]
+        return (*whole, *lines)
 
     def encode(self) -> bytes:
         """The bytes to write; raises PatchError when the program cannot be taken apart into the cells again."""

@@ -22,17 +22,18 @@ def read_program(
     """The script and, with `follow`, every local module that it imports, directly or not, and that can be read."""
     found = {script.path.resolve(): script}
     queue = [script] if follow else []
-    roots = [script.path.resolve().parent, *script.path.resolve().parent.parents[:ANCESTORS]]
+    folder = Path(os.path.abspath(script.path)).parent
+    roots = [folder, *folder.parents[:ANCESTORS]]
     while queue and len(found) < LIMIT:
         current = queue.pop(0)
         for path in imported_files(current, roots):
-            if path in found:
+            if path.resolve() in found:
                 continue
             try:
                 source = read(path if script.path.is_absolute() else Path(os.path.relpath(path)))
             except SourceError:
                 continue
-            found[path] = source
+            found[path.resolve()] = source
             queue.append(source)
     return tuple(found.values())
 
@@ -40,9 +41,9 @@ def read_program(
 def imported_files(source: Source, roots: list[Path]) -> Iterator[Path]:
     """The files that a module's import statements can mean."""
     for level, name in imported_names(source.text):
-        folder = source.path.resolve().parent
+        folder = Path(os.path.abspath(source.path)).parent
         bases = [folder, *folder.parents][level - 1 : level] if level else [folder, *roots]
-        for base in bases:
+        for base in bases if level else [place for root in bases for place in (root, root / "src")]:
             path = module_file(base, name)
             if path is not None:
                 yield path
@@ -62,15 +63,13 @@ def imported_names(text: str) -> Iterator[tuple[int, str]]:
             yield from ((0, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            if base:
+            if base or node.level:
                 yield node.level, base
             yield from ((node.level, f"{base}.{alias.name}".lstrip(".")) for alias in node.names if alias.name != "*")
 
 
 def module_file(base: Path, name: str) -> Path | None:
     """The file of a module below a folder, if there is one."""
-    stem = base.joinpath(*name.split("."))
-    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-        if path.is_file():
-            return path.resolve()
-    return None
+    stem = base.joinpath(*name.split(".")) if name else base
+    choices = (stem.with_suffix(".py"), stem / "__init__.py") if name else (stem / "__init__.py",)
+    return next((Path(os.path.abspath(path)) for path in choices if path.is_file()), None)

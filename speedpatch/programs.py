@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +12,7 @@ from speedpatch.program import read_program
 from speedpatch.read import read_source
 from speedpatch.run import Job, real
 from speedpatch.selection import Selection
-from speedpatch.sources import Source
-
-MAIN = re.compile(r"^if\b.*\b__name__\b.*\b__main__\b", re.MULTILINE)
+from speedpatch.sources import MAIN, Source
 
 
 @dataclass(frozen=True)

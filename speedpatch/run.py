@@ -14,7 +14,7 @@ from speedpatch import registry
 from speedpatch.codemod import Codemod, Edited, Options, Outcome, Status
 from speedpatch.errors import PatchError, SourceError
 from speedpatch.read import NOTEBOOK, explain, mentions_torch, read_bytes, source_from_bytes
-from speedpatch.sources import Rewrite, Source
+from speedpatch.sources import MAIN, Rewrite, Source
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -97,9 +97,20 @@ def load(path: Path, names: Sequence[str], is_excluded: bool = False) -> Report 
         return Report(path, tuple(outcome(name, "not_applicable", "excluded", path, reason) for name in names))
     try:
         raw = read_bytes(path)
-        return source_from_bytes(path, raw) if mentions_torch(raw) else without_torch(path, names)
+        source = source_from_bytes(path, raw) if mentions_torch(raw) or b"import" in raw else None
+        return source if source is not None and uses_torch(source) else without_torch(path, names)
     except SourceError as error:
         return Report(path, error=str(error))
+
+
+def uses_torch(source: Source) -> bool:
+    """Whether a file speaks of torch, or runs something of its project that does."""
+    if "torch" in source.text:
+        return True
+    from speedpatch.program import read_program
+
+    is_run = source.path.suffix == NOTEBOOK or MAIN.search(source.text)
+    return bool(is_run) and any("torch" in module.text for module in read_program(source)[1:])
 
 
 def without_torch(path: Path, names: Sequence[str]) -> Report:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 NEWLINE = re.compile(r"\r\n|\n|\r")
+MAIN = re.compile(r"^if\b.*\b__name__\b.*\b__main__\b", re.MULTILINE)
+"""The head of what runs only when its file is run."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Source:
     def part(self, line: int) -> int:
         """The part that a line of the text belongs to, where the parts are files of their own to their reader."""
         return 0
+
+    def unread(self) -> tuple[tuple[int, str], ...]:
+        """Code of the file that its text does not hold, with the number of the part that it is in."""
+        return ()
 
     def encode(self) -> bytes:
         """The bytes to write."""

@@ -159,13 +159,16 @@ def declined(members: Sequence[Member], reports: Sequence[Report]) -> dict[str, 
         names = applied_names(report.outcomes)
         for file in report.files:
             for member in members:
-                refused = [
-                    item for item in member.alone.outcomes if item.status == "declined" and item.codemod in names
-                ]
+                refused = [item for item in member.alone.outcomes if refuses(item) and item.codemod in names]
                 if refused and member.job.path != report.path and real(file.path) in member.files:
                     what = f"{refused[0].codemod} is declined at {refused[0].place}"
                     found[real(file.path)] = f"{file.path} is shared with {member.job.path}, where {what}"
     return found
+
+
+def refuses(outcome: Outcome) -> bool:
+    """Whether an optimization is declined for what it would do to a program, not because it would gain nothing."""
+    return outcome.status == "declined" and not outcome.code.endswith(".cpu-only")
 
 
 def misfits(members: Sequence[Member], reports: Sequence[Report]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from speedpatch.codemod import Codemod, Options
 from speedpatch.importers import find_importers
 from speedpatch.patch import Result
 from speedpatch.program import read_program
-from speedpatch.sources import Source
+from speedpatch.sources import MAIN, Source
 
 ELSEWHERE = {"amp.optimizer-elsewhere", "amp.device-unknown", "amp.no-callers", "compile.model-elsewhere"}
 """What is said of a file that holds a training loop for others to run."""
@@ -48,12 +48,18 @@ def settle(
 ) -> Result:
     """Patch once more with the scripts that call what changed, until there are no others."""
     for _ in range(ROUNDS):
+        own = [source for source in program[scripts:] if runs_and_names(source, result)]
         users = find_importers(paths(program), result.signatures, program[0].path) if result.signatures else []
-        if not users:
+        if not users and not own:
             break
-        program, scripts = joined(program, users, scripts), scripts + len(users)
+        program, scripts = joined(program, [*own, *users], scripts), scripts + len(own) + len(users)
         result = run(program, scripts, codemods, options, frozen)
     return result
+
+
+def runs_and_names(source: Source, result: Result) -> bool:
+    """Whether an imported file is a script as well, which names a function whose parameters have changed."""
+    return bool(MAIN.search(source.text)) and any(name in source.text for _, name in result.signatures)
 
 
 def run(

@@ -67,4 +67,4 @@ def test_root_of_a_project(tmp_path: Path, mark: str, root: str) -> None:
     for path in (script, tmp_path / mark):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert project_root(script) == tmp_path / root
+    assert project_root([script]) == tmp_path / root

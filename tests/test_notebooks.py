@@ -459,3 +459,29 @@ def test_no_block_is_put_around_two_cells() -> None:
     autocast = 'with torch.autocast("cuda", dtype=torch.float16):\n    '
     assert sources[1] == f"{autocast}out = model(x)"
     assert sources[2] == f"{autocast}loss = torch.nn.functional.cross_entropy(out, y)\noptimizer.zero_grad()"
+
+
+@pytest.mark.parametrize(
+    ("cell", "status"),
+    [
+        pytest.param("%time train(model, optimizer)", "declined", id="timed call"),
+        pytest.param("r = %timeit -o train(model, optimizer)", "declined", id="timed and kept"),
+        pytest.param("await x\ntrain(model, optimizer)", "declined", id="await"),
+        pytest.param("%time optimizer.step()", "declined", id="timed step"),
+        pytest.param("%time evaluate(model)", "applied", id="timed call of something else"),
+        pytest.param("!python train.py", "applied", id="shell"),
+        pytest.param("%%writefile other.py\ntrain(model, optimizer)", "applied", id="file"),
+    ],
+)
+def test_training_in_code_that_is_not_read(cell: str, status: str) -> None:
+    notebook = read(
+        "import torch\nmodel = torch.nn.Conv2d(3, 8, 3).cuda()",
+        "def main():\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    train(model, optimizer)",
+        "def train(model, optimizer):\n    for x, y in loader:\n"
+        "        loss = torch.nn.functional.cross_entropy(model(x), y)\n"
+        "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()",
+        "main()",
+        cell,
+    )
+    outcomes = patch([notebook], [registry.codemods()["amp"]], Options()).outcomes
+    assert [outcome.status for outcome in outcomes] == [status]

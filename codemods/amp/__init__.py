@@ -12,12 +12,13 @@ has another precision, and, for float16, where it never leaves the CPU.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from speedpatch.codemod import Codemod, Finding, Gain, Options
-from speedpatch.edits import Edit, Insert, Replace, Wrap
+from speedpatch.edits import AddParameter, Edit, Insert, Replace, Wrap
 from speedpatch.facts import Facts
-from speedpatch.facts.devices import bound_before, find_device, moved_before
+from speedpatch.facts.devices import bound_before, find_device, find_moves, moved_before, receiver
 from speedpatch.facts.evaluate import dotted
 from speedpatch.facts.reach import Home, Obstacle, Reach
 from speedpatch.facts.setup import behind_compiles
@@ -46,8 +47,25 @@ def plan(facts: Facts, options: Options) -> Iterable[Edit | Finding]:
         return [regions]
     notes = [*what_stays(amp, regions)]
     edits = list(rewrite(amp, regions, notes))
-    refusal = [item for item in edits if isinstance(item, Finding)]
+    refusal = [item for item in edits if isinstance(item, Finding)] or [*unread_code(amp, edits)]
     return refusal or [*edits, *amp.imports.values(), applied(amp, regions, notes)]
+
+
+TRAINING = re.compile(r"\.(backward|step|zero_grad)\s*\(")
+
+
+def unread_code(amp: Amp, edits: list[Edit | Finding]) -> Iterator[Finding]:
+    """Code that is not read, as behind `%time`, and trains, or calls a function whose parameters change."""
+    names = [re.escape(edit.function.name) for edit in edits if isinstance(edit, AddParameter)]
+    calls = re.compile(rf"\b({'|'.join(names)})\s*\(") if names else None
+    for module in amp.facts.modules:
+        for cell, text in module.source.unread() if amp.half else ():
+            if TRAINING.search(text) or (calls is not None and calls.search(text)):
+                reason = (
+                    f"cell {cell} trains in code that is not read: take the magic off that line, or correct the cell"
+                )
+                yield Finding("declined", "amp.unread", str(module.source.path), 1, reason)
+                return
 
 
 def what_stays(amp: Amp, regions: Regions) -> Iterator[str]:
@@ -240,7 +258,7 @@ def make_scaler_at(amp: Amp, reach: Reach, home: Home, enabled: Enabled) -> Iter
         None if enabled.always else enabled.test(home.scope, home.anchor, after=not home.before)
     )
     if condition is None and not enabled.always:
-        condition = model_condition(amp, home)
+        condition = model_condition(amp, home) or ("False" if stays_on_cpu(amp, home) else None)
     if condition is None and not enabled.always:
         yield amp.declined(
             "device-unknown",
@@ -256,6 +274,15 @@ def make_scaler_at(amp: Amp, reach: Reach, home: Home, enabled: Enabled) -> Iter
     else:
         anchor = behind_compiles(amp.facts, home.anchor)
         yield Insert(amp.facts.path(anchor), anchor, "after", text, slot=2)
+
+
+def stays_on_cpu(amp: Amp, home: Home) -> bool:
+    """Whether what is trained with the optimizers of a home is never moved, as in the test of a training loop."""
+    facts = amp.facts
+    made = {value for node in ast.walk(home.anchor) if isinstance(node, ast.expr) for value in facts.values(node)}
+    owners = {owner for value in made for owner in facts.sites.trained.get(value, ())}
+    moved = {value for call, _ in find_moves(facts) for value in facts.values(receiver(call))}
+    return bool(owners) and not owners & {inner for value in moved for inner in facts.sites.unwrap(value)}
 
 
 def model_condition(amp: Amp, home: Home) -> str | None:

@@ -160,7 +160,7 @@ def build_facts(modules: Sequence[Module], frozen: frozenset[Path] = frozenset()
 def import_names(program: tuple[Module, ...], module: Module) -> dict[str, int]:
     """The names that a module can import the others by: absolute from the script's folders, relative with dots."""
     folder, start = absolute(module).parent, absolute(program[0]).parent
-    roots = [start, folder, *list(start.parents)[:4]]
+    roots = [place for root in (start, folder, *list(start.parents)[:4]) for place in (root, root / "src")]
     names: dict[str, int] = {}
     for index, other in enumerate(program):
         if other is module:

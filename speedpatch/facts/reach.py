@@ -258,11 +258,11 @@ class Reach:
         after = self.neighbour(scope)
         self.edits.append(AddParameter(self.facts.path(scope), scope, parameter_text(scope, self.name, after), after))
         for call in self.live_callers(scope):
+            if self.without_companion(scope, call, after):
+                continue
             inner = self.expression(self.facts.tree.scope(call))
             if isinstance(inner, Obstacle):
                 return inner
-            if self.without_companion(scope, call, after):
-                continue
             if not self.made_by(call):
                 return Obstacle("before-optimizer", call, "this runs before the optimizer is made")
             self.edits.append(self.argument(scope, call, inner, after))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from speedpatch.edits import Around
 from speedpatch.facts.slices import SHAPE, asks_shape, is_downstream
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import Instance, Pack
+from speedpatch.facts.values import Derived, Instance, Pack, Value
 
 from .context import Amp
 from .precision import (
@@ -19,6 +19,7 @@ from .precision import (
     is_float,
     is_logarithm,
     is_number,
+    is_probability_loss,
     loss_calls,
     tiny_sum,
 )
@@ -280,3 +281,28 @@ def takes_complement(amp: Amp, statement: ast.AST, node: ast.expr) -> bool:
             if any(complement(item) for item in inside) and not any(tiny_sum(amp, item) for item in inside):
                 return True
     return False
+
+
+def squashed_in_models(amp: Amp, statement: ast.stmt) -> Iterator[Around]:
+    """`.float()` ahead of the sigmoid that a model ends in, where binary cross entropy takes what it gives.
+
+    Half precision rounds probabilities near 1 to 1, whose complement has no logarithm; a cast afterwards is too late.
+    """
+    for call in [node for node in ast.walk(statement) if isinstance(node, ast.Call) and is_probability_loss(amp, node)]:
+        for value in amp.facts.values(call.args[0]) if call.args else ():
+            site = value.site if isinstance(value, (Derived, Instance)) else None
+            if isinstance(site, ast.Call) and amp.facts.is_editable(site) and ends_in_sigmoid(amp, value, site):
+                operand = site.args[0] if site.args else site.func.value  # type: ignore[attr-defined]
+                if not is_float(operand):
+                    yield float_of(amp, operand)
+
+
+def ends_in_sigmoid(amp: Amp, value: Value, site: ast.Call) -> bool:
+    """Whether a value is what a sigmoid gave, in code of the program's own models."""
+    owners = [up for up in amp.facts.tree.above(site) if isinstance(up, ast.ClassDef)]
+    if not any(amp.facts.state.is_module_class(owner) for owner in owners):
+        return False
+    layers = {item.name for item in amp.facts.values(site.func) if isinstance(item, Instance)}
+    named = {name.rsplit(".", 1)[-1] for name in amp.facts.sites.callee(site)}
+    method = isinstance(site.func, ast.Attribute) and site.func.attr == "sigmoid" and not site.args
+    return layers == {"torch.nn.Sigmoid"} or named == {"sigmoid"} or (method and not layers)

@@ -26,7 +26,7 @@ from speedpatch.facts.values import (
     Value,
 )
 
-from .casts import float_casts
+from .casts import float_casts, squashed_in_models
 from .context import Amp
 from .precision import needs_float32
 
@@ -254,7 +254,7 @@ def split_float32(
                 "this loss has to be computed in float32, but what it is given cannot be cast here: cast the "
                 "outputs with .float() first, and take a sigmoid behind that",
             )
-        regions.floats += floats
+        regions.floats += [*floats, *squashed_in_models(amp, member)]
         outside.append(member)
     kept = [member for member in members if member not in outside]
     return (half_members(amp, kept, outside) if outside else kept), outside

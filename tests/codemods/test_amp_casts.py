@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.codemods.amp_setup import SCALED, SETUP
-from tests.codemods.check import check_declines, check_rewrites, dedent, run
+from tests.codemods.check import check_declines, check_rewrites, dedent, run, text_of
 
 HELPERS = """
 bce = nn.BCELoss()
@@ -166,3 +166,41 @@ def test_labels_of_a_loop_over_pairs_are_left_alone() -> None:
         scaler.update()
     """
     check_rewrites("amp", SETUP + dedent(body), SCALED + dedent(cast))
+
+
+@pytest.mark.parametrize(
+    ("end", "cast"),
+    [
+        pytest.param("torch.sigmoid(self.fc(x))", "torch.sigmoid(self.fc(x).float())", id="function"),
+        pytest.param("self.fc(x).sigmoid()", "self.fc(x).float().sigmoid()", id="method"),
+        pytest.param("self.sigmoid(self.fc(x))", "self.sigmoid(self.fc(x).float())", id="layer"),
+        pytest.param("self.fc(x)", "self.fc(x)", id="none"),
+    ],
+)
+def test_sigmoid_of_the_model_in_float32(end: str, cast: str) -> None:
+    before = f"""
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 1)
+            self.sigmoid = nn.Sigmoid()
+
+        def forward(self, x):
+            return {end}
+
+    model = Net().cuda()
+    criterion = nn.BCELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+    """
+    text = text_of(run("amp", dedent(before), amp_dtype="bfloat16"))
+    assert f"return {cast}\n" in text
+    assert "loss = criterion(out.float(), y)" in text

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from speedpatch.sources import NEWLINE
 
 LEFT_ALONE = "`# speedpatch: off` leaves this alone: take that comment out to have it edited"
+NO_TORCH = "the file does not mention torch"
+EXCLUDED = "pyproject.toml excludes the file"
 OFF = re.compile(r"#\s*speedpatch\s*:\s*off\b")
 
 

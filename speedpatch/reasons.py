@@ -15,7 +15,7 @@ from pathlib import Path
 from speedpatch.codemod import Codemod
 from speedpatch.facts import origins, reach
 from speedpatch.facts.values import FUNCTIONS, FunctionNode
-from speedpatch.pragmas import LEFT_ALONE
+from speedpatch.pragmas import EXCLUDED, LEFT_ALONE, NO_TORCH
 
 SHARED = (origins, reach)
 """The modules of facts that word reasons; they count for the optimizations that import them."""
@@ -30,7 +30,9 @@ MOST = 12
 def reasons_of(codemod: Codemod) -> dict[str, tuple[str, ...]]:
     """The reasons under each code, as far as they are known without a script: `<...>` stands for the rest."""
     wordings = Wordings(tuple(ast.parse(file.read_text(encoding="utf-8")) for file in files_of(codemod)))
-    found: dict[str, dict[str, None]] = defaultdict(dict, {f"{codemod.name}.off": {LEFT_ALONE: None}})
+    common = {"off": LEFT_ALONE, "no-torch": NO_TORCH, "excluded": EXCLUDED}
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    found.update({f"{codemod.name}.{code}": {reason: None} for code, reason in common.items()})
     for code, reason in wordings.pairs():
         if code == codemod.name:
             continue  # what was applied is no reason

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from speedpatch import registry
 from speedpatch.codemod import Codemod, Edited, Options, Outcome, Status
 from speedpatch.errors import PatchError, SourceError
+from speedpatch.pragmas import EXCLUDED, NO_TORCH
 from speedpatch.read import NOTEBOOK, explain, mentions_torch, read_bytes, source_from_bytes
 from speedpatch.sources import MAIN, Rewrite, Source
 
@@ -93,8 +94,7 @@ def real(path: Path) -> str:
 def load(path: Path, names: Sequence[str], is_excluded: bool = False) -> Report | Source:
     """A file that is worth a look, else what there is to say of it."""
     if is_excluded:
-        reason = "pyproject.toml excludes the file"
-        return Report(path, tuple(outcome(name, "not_applicable", "excluded", path, reason) for name in names))
+        return Report(path, tuple(outcome(name, "not_applicable", "excluded", path, EXCLUDED) for name in names))
     try:
         raw = read_bytes(path)
         source = source_from_bytes(path, raw) if mentions_torch(raw) or b"import" in raw else None
@@ -115,8 +115,7 @@ def uses_torch(source: Source) -> bool:
 
 def without_torch(path: Path, names: Sequence[str]) -> Report:
     """A file that cannot train with torch."""
-    reason = "the file does not mention torch"
-    return Report(path, tuple(outcome(name, "not_applicable", "no-torch", path, reason) for name in names))
+    return Report(path, tuple(outcome(name, "not_applicable", "no-torch", path, NO_TORCH) for name in names))
 
 
 def outcome(name: str, status: Status, code: str, path: Path, reason: str) -> Outcome:

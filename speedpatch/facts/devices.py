@@ -253,7 +253,8 @@ def device_expression(facts: Facts, device: Device, scope: ast.Module | Function
     """How code of `scope`, just before `before`, can spell the program's device: a name or path bound by then."""
     if device.node is None:
         return None
-    for name in [*moved_to(facts, scope), *candidates(facts, device, scope), *kept_in(facts, device, scope, before)]:
+    names = [*moved_to(facts, scope), *candidates(facts, device, scope), *kept_in(facts, device, scope, before)]
+    for name in [*names, *attributes_of_self(facts, device, scope)]:
         root = name.split(".")[0]
         if bound_before(facts, root, scope, before):
             return name
@@ -285,6 +286,19 @@ def candidates(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -
             shadowed = table is not scope and name in facts.state.scopes.get(scope, {})
             if values & known and not values - device.values and not shadowed:
                 yield name
+
+
+def attributes_of_self(facts: Facts, device: Device, scope: ast.Module | FunctionNode) -> Iterator[str]:
+    """The attributes of a method's object that hold the device, set before any method but `__init__` runs."""
+    owner = facts.tree.owner(scope)
+    if not isinstance(scope, FUNCTIONS) or owner is None or scope.name == "__init__" or not parameters_of(scope):
+        return
+    derived = [node for node, lineage in facts.state.lineage.items() if owner in lineage]
+    classes = [base for base in (*facts.state.bases(owner), *derived) if isinstance(base, ast.ClassDef)]
+    for name in sorted(name for base in classes for name in facts.state.items.get(base, ()) if name.isidentifier()):
+        values = frozenset().union(*(facts.state.heap.get((base, name), frozenset()) for base in classes))
+        if values and values <= device.values:
+            yield f"{parameters_of(scope)[0]}.{name}"
 
 
 def kept_in(facts: Facts, device: Device, scope: ast.Module | FunctionNode, before: ast.AST) -> Iterator[str]:

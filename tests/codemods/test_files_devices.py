@@ -127,3 +127,37 @@ def test_an_attribute_that_may_not_hold_the_device(lines: str) -> None:
     result = run(files, "amp")
     assert [outcome.code for outcome in result.outcomes] == ["amp.device-unknown"]
     assert not any(file.changed for file in result.files)
+
+
+def test_device_that_a_base_class_keeps() -> None:
+    base = """
+    class BaseTrainer:
+        def __init__(self, model, optimizer, device):
+            self.model = model.to(device)
+            self.optimizer = optimizer
+            self.device = device
+
+        def train_step(self, batch):
+            self.optimizer.zero_grad()
+            loss = self.compute_loss(batch)
+            loss.backward()
+            self.optimizer.step()
+    """
+    script = """
+    import torch
+    from base import BaseTrainer
+
+    class Trainer(BaseTrainer):
+        def compute_loss(self, batch):
+            x, y = batch
+            return torch.nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Conv2d(3, 8, 3)
+    trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), device)
+    for batch in loader:
+        trainer.train_step(batch)
+    """
+    result = run({"train.py": script, "base.py": base}, "amp", amp_dtype="bfloat16")
+    texts = {file.before.path.name: file.after.text for file in result.files}
+    assert 'dtype=torch.bfloat16, enabled=self.device.type == "cuda"):\n            loss = self.' in texts["base.py"]

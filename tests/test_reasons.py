@@ -11,7 +11,7 @@ import pytest
 from speedpatch import registry
 from speedpatch.codemod import Codemod, Options
 from speedpatch.patch import patch
-from speedpatch.pragmas import LEFT_ALONE
+from speedpatch.pragmas import EXCLUDED, LEFT_ALONE, NO_TORCH
 from speedpatch.reasons import UNKNOWN, reasons_of
 from speedpatch.screens import reason_screen
 from speedpatch.sources import Source
@@ -61,7 +61,8 @@ def test_reads_reasons_out_of_the_source(tmp_path: Path, monkeypatch: pytest.Mon
     module = __import__("odd_codemod")
     try:
         codemod = Codemod("odd", "speed", "amp", "odd", "2.4", "exact", "", "odd.md", module.plan)
-        assert reasons_of(codemod) == dict(sorted({**REASONS, "odd.off": (LEFT_ALONE,)}.items()))
+        common = {"odd.off": (LEFT_ALONE,), "odd.no-torch": (NO_TORCH,), "odd.excluded": (EXCLUDED,)}
+        assert reasons_of(codemod) == dict(sorted({**REASONS, **common}.items()))
     finally:
         del sys.modules["odd_codemod"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TypeGuard
 
 from speedpatch.codemod import Finding
 from speedpatch.facts.origins import out_of_sight
 from speedpatch.facts.sites import Step
 from speedpatch.facts.slices import slice_of
-from speedpatch.facts.tree import own_nodes
+from speedpatch.facts.tree import own_nodes, position
 from speedpatch.facts.values import LOOPS, Constant, External, Instance, Parameter, Value, Values
 
 from .context import Amp
@@ -31,6 +32,7 @@ def find_hazards(amp: Amp) -> Iterator[Finding]:
         yield from manual_gradients(amp)
         yield from gradient_penalties(amp)
         yield from idle_steps(amp)
+        yield from steps_twice(amp)
         yield from gradient_hooks(amp)
         yield from nonfinite_checks(amp)
     else:
@@ -210,6 +212,24 @@ def idle_steps(amp: Amp) -> Iterator[Finding]:
                 step.call,
                 "this optimizer also steps when nothing that it trains was run, which a GradScaler refuses: "
                 f"{BFLOAT16}",
+            )
+
+
+def steps_twice(amp: Amp) -> Iterator[Finding]:
+    """Two steps of one optimizer behind one backward: the second would unscale the same gradients again."""
+    facts, tree = amp.facts, amp.facts.tree
+    for first, second in pairwise(sorted(facts.sites.steps, key=lambda step: position(step.call))):
+        block = tree.common_block(first.call, second.call) if first.values == second.values else None
+        start = tree.lift(first.call, block) if block is not None else None
+        end = tree.lift(second.call, block) if block is not None else None
+        if block is None or start is None or end is None or start is end:
+            continue
+        between = block[block.index(start) + 1 : block.index(end)]
+        backwards = [site.call for site in facts.sites.backwards]
+        own = any(tree.lift(call, [end, start]) is not None for call in backwards)
+        if not own and not any(facts.sites.contains_backward(item) for item in between):
+            yield amp.declined(
+                "step-twice", second.call, f"the optimizer steps again with gradients that it has used: {BFLOAT16}"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.codemods.amp_setup import SCALED, SETUP
-from tests.codemods.check import check_declines, check_rewrites, dedent
+from tests.codemods.check import check_declines, check_rewrites, dedent, run
 
 
 @pytest.mark.parametrize(
@@ -1621,6 +1621,19 @@ def test_rewrites(before: str, after: str) -> None:
         ),
         pytest.param(
             """
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+                optimizer.step()
+            """,
+            "amp.step-twice",
+            id="two steps behind one backward",
+        ),
+        pytest.param(
+            """
             head = nn.Linear(8, 2).cuda()
             other = torch.optim.SGD(head.parameters(), lr=1)
             for i, (x, y) in enumerate(loader):
@@ -1759,3 +1772,16 @@ def test_declines_a_step(source: str, code: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
+
+
+def test_leftover_gradients_of_an_accumulation_step_once_more() -> None:
+    source = SETUP + dedent("""
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y) / 4
+        loss.backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    optimizer.step()
+    """)
+    assert [outcome.status for outcome in run("amp", source).outcomes] == ["applied"]

@@ -37,7 +37,8 @@ LONE_EVALUATIONS = {"encode_decode", "full_batch", "gan_bce", "one_liner", "step
 DRIFTS = {
     ("accelerator_device", "after_amp"): (3e-2, "6.7e-3 after 16 steps on torch 2.4"),
     ("accelerator_device", "after_amp_compile"): (3e-2, "the same: 6.7e-3"),
-    ("vae", "after_amp_compile"): (1e-2, "5.8e-3 on torch 2.4; 1.5e-5 without compiling, 0 with compiling alone"),
+    # Compiled code does not see the stand-in's list for CUDA: exp stays half there, and randn_like draws other noise.
+    ("vae", "after_amp_compile"): (3e-2, "5.8e-3 and 0.13 of the norm on torch 2.4; 1.5e-5 without compiling"),
     ("main_with_resume", "after_amp"): (3e-2, "batch norm and AdamW at 0.02: 2.4e-2 after one epoch"),
     ("main_with_resume", "after_amp_compile"): (3e-2, "the same: 1.2e-2"),
     ("main_with_resume", "after_amp_bfloat16"): (1e-1, "the same: 4.8e-2"),

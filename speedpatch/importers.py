@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from speedpatch.discovery import SKIPPED
+from speedpatch.discovery import Ignore, is_wanted_folder
 from speedpatch.errors import SourceError
 from speedpatch.program import read_program
 from speedpatch.read import read_source
@@ -38,15 +38,8 @@ def find_importers(known: Iterable[Path], signatures: Iterable[tuple[Path, str]]
 def python_files(root: Path) -> Iterator[Path]:
     """The scripts and notebooks below a folder, those that git ignores as well, in a stable order."""
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if is_code_folder(folder, name))
+        folders[:] = sorted(name for name in folders if is_wanted_folder(folder, name, Ignore()))
         yield from (Path(folder, name) for name in sorted(files) if name.endswith((".py", ".ipynb")))
-
-
-def is_code_folder(folder: str, name: str) -> bool:
-    """Whether a folder may hold code of the project: not hidden, installed or a virtual environment."""
-    path = os.path.join(folder, name)
-    hidden = name.startswith(".") or name in SKIPPED or os.path.islink(path)
-    return not hidden and not os.path.exists(os.path.join(path, "pyvenv.cfg"))
 
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml")
@@ -67,13 +60,20 @@ def project_root(paths: Sequence[Path]) -> Path:
 
 def using(path: Path, wanted: dict[Path, set[str]]) -> Source | None:
     """A file as a source if it uses one of the wanted functions."""
-    names = {name for group in wanted.values() for name in group}
     try:
-        raw = path.read_bytes()
-        if not any(name.encode() in raw for name in names):
+        if not any(word.encode() in path.read_bytes() for word in words(wanted)):
             return None
         source = read_source(path)
     except (OSError, SourceError):
         return None
     reached = {module.path.resolve() for module in read_program(source)[1:]} & wanted.keys()
     return source if any(name in source.text for module in reached for name in wanted[module]) else None
+
+
+def words(wanted: dict[Path, set[str]]) -> set[str]:
+    """What a file has to mention to be worth a look: a function, or for any function a module or its packages."""
+    found: set[str] = set()
+    for path, names in wanted.items():
+        packages = [folder.name for folder in path.parents if (folder / "__init__.py").exists()]
+        found |= {path.stem, *packages} - {"__init__"} if "" in names else names
+    return found

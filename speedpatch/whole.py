@@ -14,8 +14,6 @@ from speedpatch.sources import MAIN, Source
 
 ELSEWHERE = {"amp.optimizer-elsewhere", "amp.device-unknown", "amp.no-callers", "compile.model-elsewhere"}
 """What is said of a file that holds a training loop for others to run."""
-ROUNDS = 3
-"""How often those who call what changed may change something themselves."""
 
 Frozen = Callable[[Sequence[Path]], frozenset[Path]]
 """Which of some files may not be edited."""
@@ -47,14 +45,13 @@ def settle(
     frozen: Frozen,
 ) -> Result:
     """Patch once more with the scripts that call what changed, until there are no others."""
-    for _ in range(ROUNDS):
+    while True:
         own = [source for source in program[scripts:] if runs_and_names(source, result)]
         users = find_importers(paths(program), result.signatures, program[0].path) if result.signatures else []
         if not users and not own:
-            break
+            return result
         program, scripts = joined(program, [*own, *users], scripts), scripts + len(own) + len(users)
         result = run(program, scripts, codemods, options, frozen)
-    return result
 
 
 def runs_and_names(source: Source, result: Result) -> bool:

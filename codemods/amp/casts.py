@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from speedpatch.edits import Around
 from speedpatch.facts.slices import SHAPE, asks_shape, is_downstream
 from speedpatch.facts.tree import position
-from speedpatch.facts.values import Derived, Instance, Pack, Value
+from speedpatch.facts.values import Derived, Instance, Pack
 
 from .context import Amp
 from .precision import (
@@ -16,6 +16,7 @@ from .precision import (
     complement,
     float_of,
     fragile_expression,
+    in_model_code,
     is_float,
     is_logarithm,
     is_number,
@@ -291,16 +292,15 @@ def squashed_in_models(amp: Amp, statement: ast.stmt) -> Iterator[Around]:
     for call in [node for node in ast.walk(statement) if isinstance(node, ast.Call) and is_probability_loss(amp, node)]:
         for value in amp.facts.values(call.args[0]) if call.args else ():
             site = value.site if isinstance(value, (Derived, Instance)) else None
-            if isinstance(site, ast.Call) and amp.facts.is_editable(site) and ends_in_sigmoid(amp, value, site):
+            if isinstance(site, ast.Call) and amp.facts.is_editable(site) and ends_in_sigmoid(amp, site):
                 operand = site.args[0] if site.args else site.func.value  # type: ignore[attr-defined]
                 if not is_float(operand):
                     yield float_of(amp, operand)
 
 
-def ends_in_sigmoid(amp: Amp, value: Value, site: ast.Call) -> bool:
-    """Whether a value is what a sigmoid gave, in code of the program's own models."""
-    owners = [up for up in amp.facts.tree.above(site) if isinstance(up, ast.ClassDef)]
-    if not any(amp.facts.state.is_module_class(owner) for owner in owners):
+def ends_in_sigmoid(amp: Amp, site: ast.Call) -> bool:
+    """Whether a call is one of a sigmoid, in code of the program's own models."""
+    if not in_model_code(amp, site):
         return False
     layers = {item.name for item in amp.facts.values(site.func) if isinstance(item, Instance)}
     named = {name.rsplit(".", 1)[-1] for name in amp.facts.sites.callee(site)}

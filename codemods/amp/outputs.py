@@ -16,8 +16,8 @@ from speedpatch.facts.values import Pack, Value
 
 from .context import Amp
 from .halves import ARRAYS, COMPUTING, HALF, JOINING, MOVING, Halves, is_plain, last_name, operand
-from .precision import float_of
-from .regions import Regions, in_model_code
+from .precision import float_of, in_model_code
+from .regions import Regions
 
 METHODS = {"mm", "bmm", "matmul", "dot", "mv"}
 PRODUCTS = {*(f"torch.{name}" for name in METHODS), "torch.nn.functional.linear", "torch.einsum"}

@@ -231,3 +231,9 @@ def float_of(amp: Amp, argument: ast.expr) -> Around:
     if isinstance(up, ast.Attribute) or (isinstance(up, ast.Subscript) and up.value is argument):
         return Around(path, argument, "", ".float()", enclosed=True)
     return Around(path, argument, "(", ").float()")
+
+
+def in_model_code(amp: Amp, node: ast.AST) -> bool:
+    """Whether code is a method of an `nn.Module`, which its callers put under autocast."""
+    owners = [up for up in amp.facts.tree.above(node) if isinstance(up, ast.ClassDef)]
+    return any(amp.facts.state.is_module_class(owner) for owner in owners)

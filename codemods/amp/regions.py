@@ -28,7 +28,7 @@ from speedpatch.facts.values import (
 
 from .casts import float_casts, squashed_in_models
 from .context import Amp
-from .precision import needs_float32
+from .precision import in_model_code, needs_float32
 
 CALLERS = 3
 """How many calls up a loss is followed that comes in as a parameter."""
@@ -396,12 +396,6 @@ def is_evaluation(amp: Amp, block: ast.AST, regions: Regions) -> bool:
     return not isinstance(block, LOOPS) or not any(
         sites.contains_forward(inner) for inner in own_nodes(block) if isinstance(inner, LOOPS) and inner is not block
     )
-
-
-def in_model_code(amp: Amp, node: ast.AST) -> bool:
-    """Whether code is a method of an `nn.Module`, which its callers put under autocast."""
-    owners = [up for up in amp.facts.tree.above(node) if isinstance(up, ast.ClassDef)]
-    return any(amp.facts.state.is_module_class(owner) for owner in owners)
 
 
 def under_region(amp: Amp, scope: ast.AST, regions: Regions, seen: frozenset[ast.AST] = frozenset()) -> bool:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import ast
 
 from speedpatch.facts.facts import Facts
-from speedpatch.facts.values import Derived, Function, FunctionNode, Member, Method, Parameter, Value
+from speedpatch.facts.tree import position
+from speedpatch.facts.values import Derived, FunctionNode, Member, Parameter, Value
 
 
 def handed_on(facts: Facts, function: FunctionNode) -> ast.expr | None:
     """Where a function is passed on as a value instead of being called, as a thread's target or to `partial`."""
-    for node in facts.tree.parents:
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            up = facts.tree.parent(node)
-            called = isinstance(up, ast.Call) and up.func is node
-            if not called and any(stands_for(value, function) for value in facts.values(node)):
-                return node
-    return None
-
-
-def stands_for(value: Value, function: FunctionNode) -> bool:
-    """Whether a value is a function, bound to an object or not."""
-    found = value.function if isinstance(value, Method) else value
-    return isinstance(found, Function) and found.node is function
+    return min(facts.sites.handed.get(function, ()), key=position, default=None)
 
 
 def out_of_sight(facts: Facts, value: Value) -> tuple[ast.AST, str] | None:

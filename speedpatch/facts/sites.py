@@ -117,8 +117,9 @@ class Sites:
         outgoing: dict[ast.AST, list[FunctionNode]] = {}
         for call, callees in self.reached.items():
             outgoing.setdefault(self.tree.scope(call), []).extend(callees)
-        for scope, functions in self.handed.items():
-            outgoing.setdefault(scope, []).extend(functions)
+        for function, nodes in self.handed.items():
+            for node in nodes:
+                outgoing.setdefault(self.tree.scope(node), []).append(function)
         modules = [module.tree for module in self.tree.modules]
         stack: list[ast.AST] = [*modules, *(node for main in self.state.mains for node in ast.walk(main))]
         stack = [node for node in stack if isinstance(node, (ast.Module, *FUNCTIONS))]
@@ -138,9 +139,9 @@ class Sites:
         return decorated(function, "property") or (function.name.startswith("__") and function.name != "__init__")
 
     @cached_property
-    def handed(self) -> dict[ast.AST, list[FunctionNode]]:
-        """The functions that each scope passes on as values, or returns, without calling them."""
-        found: dict[ast.AST, list[FunctionNode]] = {}
+    def handed(self) -> dict[FunctionNode, list[ast.expr]]:
+        """The functions that are passed on as values, or returned, without a call, and where."""
+        found: dict[FunctionNode, list[ast.expr]] = {}
         for node, values in self.state.values.items():
             up = self.tree.parent(node)
             if not isinstance(node, (ast.Name, ast.Attribute)) or (isinstance(up, ast.Call) and up.func is node):
@@ -148,7 +149,7 @@ class Sites:
             for value in values if isinstance(node.ctx, ast.Load) else ():
                 function = value.function if isinstance(value, Method) else value
                 if isinstance(function, Function):
-                    found.setdefault(self.tree.scope(node), []).append(function.node)
+                    found.setdefault(function.node, []).append(node)
         return found
 
     # ---- roles

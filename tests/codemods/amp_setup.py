@@ -11,3 +11,21 @@ criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 SCALED = SETUP + 'scaler = torch.amp.GradScaler("cuda")\n'
+LOOP = """
+for x, y in loader:
+    out = model(x)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+SCALED_LOOP = """
+for x, y in loader:
+    with torch.autocast("cuda", dtype=torch.float16):
+        out = model(x)
+        loss = criterion(out, y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""

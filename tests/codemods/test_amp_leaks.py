@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemods.amp_setup import SCALED, SETUP
+from tests.codemods.amp_setup import LOOP, SCALED, SCALED_LOOP, SETUP
 from tests.codemods.check import check_declines, check_rewrites, dedent, run, text_of
 
 
@@ -921,26 +921,6 @@ def test_declines_a_step(source: str, code: str) -> None:
 )
 def test_declines(source: str, code: str) -> None:
     check_declines("amp", source, code)
-
-
-LOOP = """
-for x, y in loader:
-    optimizer.zero_grad()
-    out = model(x)
-    loss = criterion(out, y)
-    loss.backward()
-    optimizer.step()
-"""
-SCALED_LOOP = """
-for x, y in loader:
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=torch.float16):
-        out = model(x)
-        loss = criterion(out, y)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-"""
 
 
 @pytest.mark.parametrize(

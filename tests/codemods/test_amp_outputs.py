@@ -4,27 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemods.amp_setup import SCALED, SETUP
+from tests.codemods.amp_setup import LOOP, SCALED, SCALED_LOOP, SETUP
 from tests.codemods.check import check_rewrites, dedent, run, text_of
-
-LOOP = """
-for x, y in loader:
-    out = model(x)
-    loss = criterion(out, y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-SCALED_LOOP = """
-for x, y in loader:
-    with torch.autocast("cuda", dtype=torch.float16):
-        out = model(x)
-        loss = criterion(out, y)
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-"""
 
 
 @pytest.mark.parametrize(
